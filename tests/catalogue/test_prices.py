@@ -161,6 +161,16 @@ def test_every_bad_line_of_own_prices_is_reported(home: Path) -> None:
     assert "'cheap' is not a price" in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["g5.xlarge", "ML.G5.XLARGE", "ml.g5.xlrge"])
+def test_a_near_miss_of_a_type_is_refused_and_a_new_type_is_not(home: Path, name: str) -> None:
+    lines = f"instance_type,price_per_hour\nml.g99.xlarge,1\nml.c5.large,1\n{name},1\n"
+    (home / "prices.csv").write_text(lines)
+
+    with pytest.raises(SpecError, match=r"did you mean ml.g5.xlarge\?") as caught:
+        catalogue.price_list()
+    assert [problem.where for problem in caught.value.problems] == [f"{home / 'prices.csv'}:4"]
+
+
 SPOT = """\
 instance_type,price_per_hour,region,spot_low,spot_high
 ml.g5.xlarge,1.408,,0.4,0.7

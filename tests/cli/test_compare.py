@@ -52,11 +52,13 @@ def test_the_price_of_the_same_work(compared):
     lines = found.stdout.splitlines()
     assert lines[0].split() == ["done-job", "failed-job"]
     assert lines[1].split() == ["status", "Completed", "Failed"]
-    assert lines[2].split("  ")[-1].strip() == "1 x ml.g4dn.xlarge"
-    assert lines[3].split("  ")[-1].strip() == "1 x ml.c5.2xlarge"
-    assert lines[4].startswith("step             200 +- ")
-    assert lines[5].split() == ["samples/s", "160", "320"]
-    assert lines[6].split() == ["per", "hour", "$1.14*", "$1.14*"]  # 0.7364 + 0.408
+    assert lines[2].split("  ")[-1].strip() == "this machine"
+    assert lines[3].split("  ")[-1].strip() == "1 x ml.g4dn.xlarge"
+    assert lines[4].split("  ")[-1].strip() == "1 x ml.c5.2xlarge"
+    assert lines[5].startswith("step             200 +- ")
+    assert lines[6].split() == ["samples/s", "160", "320"]
+    assert lines[7].split() == ["per", "hour", "$1.14*", "$1.14*"]  # 0.7364 + 0.408
+    assert any(line.startswith("time per step    -  ") for line in lines)
     assert any(line.startswith("price per step   -  ") for line in lines)
     assert "-50% (-5" in found.stdout
     assert "* ran on this machine" in found.stdout

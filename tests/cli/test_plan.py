@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from price_lists import Offer, csv_file, serving
 
 from launcher import JobSpec
 from launcher.client import catalogue
@@ -188,7 +189,7 @@ def test_a_deadline_and_an_order_by_time(launcher):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--gpu-types", "ml.g5.xlrge"], "ml.g5.xlrge is not in the catalogue; did you mean"),
+        (["--gpu-types", "ml.g5.xlrge"], "fix: did you mean ml.g5.xlarge?"),
         (["--train-hosts", "two"], "write numbers above 0, such as 1,2,4"),
         (["--deadline", "0"], "0"),
         (["--regions", ","], "write regions, such as us-east-1,eu-west-1"),
@@ -234,3 +235,32 @@ def test_the_guide_shows_what_is_printed_for_its_workload(launcher, tmp_path):
 
     assert printed[:3] == shown[:3]
     assert [line.split()[:8] for line in printed[4:9]] == [line.split()[:8] for line in shown[4:9]]
+
+
+PAID = {"g5.xlarge": 1.408, "g5.2xlarge": 1.515, "g5.12xlarge": 5.67, "m5.large": 0.115}
+
+
+def test_one_question_is_answered_as_shipped_after_an_update_and_without_prices(launcher, tmp_path):
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "planning.md").read_text()
+    (tmp_path / "w.yaml").write_text(re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)[0])
+    shown = re.findall(r"\$ launcher plan --workload w.yaml --limit 2\n(.*?)```", guide, re.DOTALL)
+    listed = [{}, PAID | {"c5.2xlarge": 0.408}, {"c5.2xlarge": 0.408}]
+    for number, (answer, paid) in enumerate(zip(shown, listed, strict=True)):
+        home = tmp_path / str(number)
+        if paid:
+            list_prices(home, paid)
+        printed = launcher("--limit", "2", home=home).stdout.splitlines()
+        lines = answer.split("\n\nPrice")[0].splitlines()
+        assert [each.split()[:8] for each in printed[: len(lines)]] == [
+            each.split()[:8] for each in lines
+        ]
+
+
+def list_prices(home, paid):
+    """Update the prices of a home from a list of AWS with these training types."""
+    offers = [Offer(f"USE1-Train:ml.{name}", str(dollars)) for name, dollars in paid.items()]
+    with serving() as server:
+        server.put(csv_file(offers))
+        env = {"LAUNCHER_HOME": str(home), "LAUNCHER_PRICE_LIST": server.address}
+        update = ["plan", "types", "--update"]
+        assert CliRunner(env=env).invoke(main, update, catch_exceptions=False).exit_code == 0

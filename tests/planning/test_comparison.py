@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,6 +38,7 @@ def group(name: str, per_hour: float | None, **more: Any) -> ComparedGroup:
 def job(name: str, milliseconds: float | None, *groups: ComparedGroup, **more: Any) -> ComparedJob:
     made = {
         "status": "Completed",
+        "place": "us-east-1",
         "is_priced_by_type": False,
         "samples_per_step": None,
         "billable_seconds": 3600,
@@ -125,11 +127,12 @@ def test_the_table_has_a_column_for_each_job() -> None:
     lines = str(found).splitlines()
 
     assert lines[0].split() == ["alone", "both"]
-    assert lines[3].split(maxsplit=2) == ["data", "-", "2 x ml.x"]
-    rows = {6: ["$37.69", "$45.03"], 7: ["$2.0"], 9: ["CPU 0%, GPU 55%"], 10: ["CPU 20%"]}
+    assert lines[4].split(maxsplit=2) == ["data", "-", "2 x ml.x"]
+    rows = {7: ["$37.69", "$45.03"], 8: ["$2.0"], 10: ["CPU 0%, GPU 55%"], 11: ["CPU 20%"]}
     for number, words in rows.items():
         assert all(word in lines[number] for word in words)
-    assert "-46% (-4" in lines[11]
+    assert lines[12].split()[:5] == ["time", "per", "step", "-", "-55%"]
+    assert "-46% (-4" in lines[13]
     assert "Intervals of 95 %" in str(found)
     assert found._repr_html_().startswith("<table>")
 
@@ -156,6 +159,41 @@ def test_jobs_of_other_batches_are_compared_per_sample() -> None:
     assert change.expected == pytest.approx(-0.25, abs=0.02)
     assert "compared per sample" in str(found)
     assert one.samples_per_second == pytest.approx(2560, rel=0.02)
+
+
+def test_free_jobs_compare_their_steps_and_unequal_hosts_and_spot_are_named() -> None:
+    one = job("one", 100, group("train_group", 0.0), place="this machine")
+    two = job("two", 50, group("train_group", 0.0, count=2), place="eu-west-1, spot")
+    found = Comparison(jobs=(one, two))
+
+    assert found.changes == (None, None)
+    change = found.time_changes[1]
+    assert change is not None
+    assert change.expected == pytest.approx(-0.5, abs=0.01)
+    shown = str(found)
+    assert shown.splitlines()[2].split(maxsplit=3) == [
+        "place",
+        "this",
+        "machine",
+        "eu-west-1, spot",
+    ]
+    assert "unequal hosts, 1 x ml.x; 2 x ml.x: a change" in shown
+    assert "On spot instances an hour costs less than shown" in shown
+
+
+def test_metrics_are_compared_when_the_jobs_have_cost_as_much() -> None:
+    """The second job is twice as dear, so half an hour of it costs as much as the first's hour."""
+    loss = [(60.0, 3.0), (1700.0, 2.0), (3500.0, 1.0)]
+    one = job("one", 100, group("train_group", 1.0), metrics={"loss": loss, "own": loss})
+    two = job("two", 100, group("train_group", 2.0), metrics={"loss": loss})
+    found = Comparison(jobs=(one, two))
+
+    assert found.metrics_at_equal_cost() == [{"loss": 1.0}, {"loss": 2.0}]
+    assert "loss at $1.00   1 " in re.sub("  +", "   ", str(found))
+    plain = found.to_plain()
+    assert (plain["metrics_at_dollars"], plain["jobs"][1]["metrics"]) == (1.0, {"loss": 2.0})
+    free = Comparison(jobs=(one, job("free", 100, group("train_group", 0.0))))
+    assert free.metrics_at_equal_cost() == [{}, {}]
 
 
 def test_what_is_unknown_is_not_compared() -> None:

@@ -56,6 +56,7 @@ def planned(
     priced = ComparedJob(
         job_name="job-1",
         status="Completed",
+        place="us-east-1",
         is_priced_by_type=not bills,
         groups=tuple(compared),
         step=evidence.step,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import random
 import re
@@ -37,6 +38,7 @@ from launcher.client.planning import (
     candidates,
     choose,
     family,
+    plain_recommendation,
     priced_cluster,
     recommend,
     vcpu_speed,
@@ -461,20 +463,23 @@ TWO_GPUS = {
     "gpu_seconds_per_step": dict.fromkeys(["NVIDIA A10G", "NVIDIA L4"], Measure.exact(0.05))
 }
 MODEL = ModelFigures(footprint=Footprint(parameters=10**8, gradients=10**8, states=10**8))
-UPDATE = "run `launcher plan types --update`"
+UPDATE = "`launcher plan types --update --region"
+
+
+BY_TIME = ["shown by time alone", "1 x ml.p5e.48xlarge", " unknown ", "Price unknown: ml.p5e.48xl"]
 
 
 @pytest.mark.parametrize(
     ("changes", "asked", "said", "unsaid"),
     [
-        (on("NVIDIA H200"), {}, [UPDATE, "No cluster is recommended"], ""),
+        (on("NVIDIA H200"), {}, [UPDATE, "No cluster is recommended", *BY_TIME], ""),
         (
             {},
             {"regions": ["eu-west-1"]},
             ["us-east-1 on-demand", "; eu-west-1 differs; storage"],
             "",
         ),
-        ({}, {"regions": ["eu-west-1", "eu-west-2"]}, ["0 clusters compared", UPDATE], ""),
+        ({}, {"regions": ["eu-west-1", "eu-west-2"]}, [BY_TIME[0], UPDATE], ""),
         ({}, TWO, ["More than one train host is not recommended", COMMUNICATION], "2 x ml.g5"),
         ({}, SMALL | {"train_hosts": [2]}, ["No cluster is recommended", "is unknown; give"], ""),
         ({"model": MODEL}, TWO, ["is computed, not measured"], "unknown; give"),
@@ -484,7 +489,6 @@ UPDATE = "run `launcher plan types --update`"
         ),
         (TIMED, TWO, [], COMMUNICATION),
         ({}, SMALL, [], COMMUNICATION),
-        (on("NVIDIA RTX PRO 4500"), {}, ["no type has both", ": ml.g7.2xlarge"], ""),
         (
             TWO_GPUS,
             {},
@@ -510,6 +514,29 @@ def test_a_plan_of_the_catalogue_says_what_it_rests_on(
 
     assert [words for words in said if words not in shown] == []
     assert not unsaid or unsaid not in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("g5.xlrge", "g5.xlrge is not in the catalogue.*did you mean ml.g5.xlarge"),
+        ("ml.c5.xlarge", "ml.c5.xlarge has no accelerator to train on"),
+    ],
+)
+def test_no_type_of_train_hosts_is_refused(name: str, said: str) -> None:
+    with pytest.raises(SpecError, match=re.compile(said, re.DOTALL)):
+        recommend(WORKLOAD, gpu_types=["g5.xlarge", name])
+
+
+def test_without_prices_the_fastest_is_first_and_costs_are_null(home: Path) -> None:
+    plan = plain_recommendation(recommend(changed(**on("NVIDIA H200")), today=TODAY), 3)
+    steps = [each["step_seconds"]["expected"] for each in plan["clusters"]]
+
+    assert (plan["recommended"], plan["sorted_by"], plan["pareto"]) == (None, "time", [])
+    assert steps == sorted(steps)
+    costs = ("per_hour", "per_step", "per_epoch", "total")
+    assert {each[cost] for each in plan["clusters"] for cost in costs} == {None}
+    json.dumps(plan, allow_nan=False)
 
 
 def test_the_nearest_cheaper_and_faster_clusters_are_named_with_their_trade() -> None:

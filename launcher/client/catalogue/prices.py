@@ -15,6 +15,7 @@ from launcher.client.catalogue.catalogue_files import (
     read_table,
     updated_price_files,
 )
+from launcher.client.catalogue.instances import near
 from launcher.client.home import home_folder
 from launcher.errors import Problem, SpecError
 from launcher.shared import did_you_mean, open_readable
@@ -32,6 +33,8 @@ _COLUMNS = ("instance_type", "price_per_hour")
 STORAGE = "storage"
 #: Of the shortest month, so that a GB of an hour does not cost more than what is computed.
 _HOURS_OF_MONTH = 28 * 24
+#: Form of the names of types, of which some are no catalogue's.
+_TYPE = re.compile(r"ml\.[a-z0-9-]+\.(\d*x?large|medium|small|metal)|local|local_gpu|storage")
 _DATE = re.compile(r"\d{4}(-\d\d){0,2}")
 
 
@@ -231,6 +234,12 @@ def _problems(file: Path, number: int, row: Mapping[str, str]) -> Iterator[Probl
             where=where,
             fix="start with the line instance_type,price_per_hour,region and fill the first two "
             "columns of each line; the region may be empty",
+        )
+    elif not _TYPE.fullmatch(name := row["instance_type"]) and (alike := near(name)):
+        yield Problem(
+            what=f"{name!r} is not the name of an instance type",
+            where=where,
+            fix=f"did you mean {alike[0]}?",
         )
     elif not _is_price(row["price_per_hour"]):
         yield Problem(

@@ -6,26 +6,12 @@ from pathlib import Path
 
 import click
 
-from launcher.client import catalogue
 from launcher.client.cli.options.shared_options import options
 
 
 def _split(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
     """Return the words of a list with commas; a callback of options."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-def _gpu_types(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, ...]:
-    names = _split(context, parameter, text)
-    for name in names:
-        instance = catalogue.find(name) or catalogue.find(f"ml.{name}")
-        if instance and not instance.accelerators:
-            raise click.BadParameter(f"{name} has no accelerator to train on")
-        if instance is None:
-            near = catalogue.near(name)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise click.BadParameter(f"{name} is not in the catalogue{hint}")
-    return names
 
 
 def _regions(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, ...]:
@@ -52,7 +38,7 @@ plan_options = options(
     click.option(
         "--gpu-types",
         default="",
-        callback=_gpu_types,
+        callback=_split,
         metavar="TYPES",
         help="Types of train hosts, with commas; default: all that the workload has times for.",
     ),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from launcher.client import catalogue
-from launcher.client.jobs import Job, day_created
+from launcher.client.jobs import Job, LogLine, MetricReader, day_created
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
 from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime
+from launcher.client.sessions import metric_patterns
 from launcher.shared import GroupUse
 
 _HOUR = 3600
+#: Beginnings of the names of Launcher's own metrics that tell how good a model is.
+_OF_THE_MODEL = ("train/loss", "validation/")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +44,8 @@ class ComparedGroup:
 class ComparedJob:
     """A job as it is compared.
 
+    place: its region, "this machine", and whether on spot instances. metrics: seconds since the
+    first line of its logs and value, of what the job measures of its model, by name.
     is_priced_by_type: the job ran where nothing is billed, and its price is that of the instance
     types that it names. step: None if no step was timed. samples_per_step: of all ranks; None if
     unknown. billable_seconds: of each host; None until known. prices: where they are from, and how
@@ -47,12 +54,14 @@ class ComparedJob:
 
     job_name: str
     status: str
+    place: str
     is_priced_by_type: bool
     groups: tuple[ComparedGroup, ...]
     step: MeanStepTime | None
     samples_per_step: float | None
     billable_seconds: float | None
     prices: tuple[str, ...]
+    metrics: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
 
     @property
     def per_hour(self) -> float | None:
@@ -81,10 +90,32 @@ class ComparedJob:
             return None
         return self.samples_per_step / self.step.mean
 
+    def metrics_at(self, dollars: float) -> dict[str, float]:
+        """Return the last value of each metric when the job had cost so many USD."""
+        seconds = dollars / self.per_hour * _HOUR if self.per_hour else 0.0
+        until = {
+            name: [value for time, value in points if time <= seconds]
+            for name, points in self.metrics.items()
+        }
+        return {name: values[-1] for name, values in until.items() if values}
+
 
 def read_compared_job(job: Job) -> ComparedJob:
     """Return what a comparison needs of a job; raises JobNotFound or the platform's error."""
-    return compared_job(job, read_evidence(job))
+    description = job.description()
+    reader = MetricReader(description, own=True)
+    defined = metric_patterns(description)
+    found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    begin: list[float] = []
+
+    def take(line: LogLine) -> None:
+        begin[:] = begin or [line.time]
+        for name, value, _ in reader.values(line):
+            if name in defined or name.startswith(_OF_THE_MODEL):
+                found[name].append((line.time - begin[0], value))
+
+    evidence = read_evidence(job, take)
+    return replace(compared_job(job, evidence), metrics=dict(found))
 
 
 def compared_job(job: Job, evidence: JobEvidence) -> ComparedJob:
@@ -99,9 +130,11 @@ def compared_job(job: Job, evidence: JobEvidence) -> ComparedJob:
     )
     billed = job.cost(description) if evidence.bills else None
     seconds = billed.billable_seconds if billed else description.get("BillableTimeInSeconds")
+    spot = ", spot" if description.get("EnableManagedSpotTraining") else ""
     return ComparedJob(
         job_name=job.name,
         status=evidence.status,
+        place=(evidence.region if evidence.bills else "this machine") + spot,
         is_priced_by_type=not evidence.bills,
         groups=tuple(map(_group, evidence.groups, cost.groups)),
         step=evidence.step,

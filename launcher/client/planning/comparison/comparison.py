@@ -63,7 +63,7 @@ _SAME_WORK = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Jobs, and how the price of the same work changes from the first to each of the others."""
+    """Jobs, and how time and price of the same work change from the first to each of the others."""
 
     jobs: tuple[ComparedJob, ...]
 
@@ -76,11 +76,33 @@ class Comparison:
     @property
     def changes(self) -> tuple[PriceChange | None, ...]:
         """The change of price of each job, in comparison with the first; None if unknown."""
-        return (None, *(self._change(job) for job in self.jobs[1:]))
+        first = self.jobs[0].per_hour
+        return (None, *(self._change(job, first, job.per_hour) for job in self.jobs[1:]))
 
-    def _change(self, job: ComparedJob) -> PriceChange | None:
+    @property
+    def time_changes(self) -> tuple[PriceChange | None, ...]:
+        """The change of the time of the same work, which needs no price."""
+        return (None, *(self._change(job, 1.0, 1.0) for job in self.jobs[1:]))
+
+    @property
+    def equal_cost(self) -> float | None:
+        """USD that each job has cost at least; None if that of one is unknown."""
+        totals = [job.total for job in self.jobs]
+        return min((each or 0.0 for each in totals), default=0.0) or None
+
+    def metrics_at_equal_cost(self) -> list[dict[str, float]]:
+        """Return for each job the metrics that all have, when each had cost as much."""
+        if self.equal_cost is None:
+            return [{} for _ in self.jobs]
+        found = [job.metrics_at(self.equal_cost) for job in self.jobs]
+        shared = [name for name in found[0] if all(name in each for each in found)]
+        return [{name: each[name] for name in shared} for each in found]
+
+    def _change(
+        self, job: ComparedJob, per_hour_before: float | None, per_hour_after: float | None
+    ) -> PriceChange | None:
         first = self.jobs[0]
-        if first.step is None or job.step is None or not first.per_hour or not job.per_hour:
+        if first.step is None or job.step is None or not per_hour_before or not per_hour_after:
             return None
         ratio = 1.0
         if self.is_per_sample:
@@ -90,8 +112,8 @@ class Comparison:
         return price_change(
             first.step,
             job.step,
-            per_hour_before=first.per_hour,
-            per_hour_after=job.per_hour,
+            per_hour_before=per_hour_before,
+            per_hour_after=per_hour_after,
             work_ratio=ratio,
         )
 
@@ -105,18 +127,24 @@ class Comparison:
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, as `launcher compare --json` prints them."""
+        rows = zip(
+            self.jobs, self.changes, self.time_changes, self.metrics_at_equal_cost(), strict=True
+        )
         return {
             "jobs": [
                 {
                     **asdict(job),
+                    "metrics": metrics,
                     "per_hour": job.per_hour,
                     "per_step": job.per_step,
                     "total": job.total,
                     "samples_per_second": job.samples_per_second,
+                    "time_change": faster and asdict(faster),
                     "price_change": change and asdict(change),
                 }
-                for job, change in zip(self.jobs, self.changes, strict=True)
+                for job, change, faster, metrics in rows
             ],
+            "metrics_at_dollars": self.equal_cost,
             "price_change_per": "sample" if self.is_per_sample else "step",
         }
 
@@ -152,6 +180,7 @@ def _rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
     jobs = comparison.jobs
     yield ("", *(job.job_name for job in jobs))
     yield ("status", *(job.status for job in jobs))
+    yield ("place", *(job.place for job in jobs))
     yield ("train", *(_hosts(job, trains=True) for job in jobs))
     yield ("data", *(_hosts(job, trains=False) for job in jobs))
     yield ("step", *map(_step, jobs))
@@ -161,7 +190,12 @@ def _rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
     yield ("total", *(_dollars(job.total, job) for job in jobs))
     yield ("idle, train", *(_idle(job, trains=True) for job in jobs))
     yield ("idle, data", *(_idle(job, trains=False) for job in jobs))
+    metrics = comparison.metrics_at_equal_cost()
+    for name in metrics[0]:
+        at = f"{name} at {dollars_text(comparison.equal_cost)}"
+        yield (at, *(_number(each[name]) for each in metrics))
     work = "sample" if comparison.is_per_sample else "step"
+    yield (f"time per {work}", *_changes(comparison.time_changes))
     yield (f"price per {work}", *_changes(comparison.changes))
 
 
@@ -221,6 +255,11 @@ def _notes(comparison: Comparison) -> Iterator[str]:
     jobs = comparison.jobs
     yield from dict.fromkeys(f"Prices: {each}." for job in jobs for each in job.prices)
     yield "Storage and traffic are not included."
+    trained = dict.fromkeys(_hosts(job, trains=True) for job in jobs)
+    if len(trained) > 1:
+        yield f"They trained on unequal hosts, {'; '.join(trained)}: a change is of these as well."
+    if any(job.place.endswith("spot") for job in jobs):
+        yield "On spot instances an hour costs less than shown; the total has the billed seconds."
     if any(job.is_priced_by_type for job in jobs):
         yield (
             "* ran on this machine, where nothing is billed: the price is that of the instance "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from launcher.client.catalogue import dollars_text
@@ -129,6 +130,9 @@ def _costs(candidate: Candidate) -> Iterator[str]:
         f"{price.as_of or 'unknown date'})"
         for group, price in zip(groups, candidate.prices, strict=True)
     ]
+    if math.isnan(per_hour):
+        yield "dollars: unknown, as the price of a type is"
+        return
     yield f"per hour: {' + '.join(terms)} = ${per_hour:.3f}"
     seconds = candidate.step.expected
     yield f"per step: ${per_hour:.3f} / 3600 x {seconds:.4g} s = ${candidate.per_step.expected:.4g}"

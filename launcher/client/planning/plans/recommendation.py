@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
 from launcher.client import catalogue
-from launcher.client.catalogue import CatalogueEntry, InstanceType, check_regions, entries
+from launcher.client.catalogue import CatalogueEntry, InstanceType, Price, check_regions, entries
 from launcher.client.home import write_new
 from launcher.client.planning.plans import candidate_reasons
 from launcher.client.planning.plans.cluster_candidates import (
@@ -24,6 +25,7 @@ from launcher.client.planning.plans.cluster_candidates import (
 )
 from launcher.client.planning.plans.step_model import GroupShape, local_workers
 from launcher.client.planning.workloads.workload import Workload
+from launcher.errors import Problem, SpecError
 
 #: Clusters whose price or time per sample differs by less are as good, so the one with fewer hosts
 #: is recommended: 12 large hosts instead of 47 small ones for a thousandth more.
@@ -54,7 +56,8 @@ class Recommendation:
 
     best: the one with the fewest hosts among those within AS_GOOD of the minimum; None if none
         keeps to the limits.
-    shown: `best`, then the best of each pair of types, within the limits.
+    shown: `best`, then the best of each pair of types, within the limits; by time, and none of them
+        recommended, where no type that can train has a price.
     pareto: from the cheapest to the fastest, those that no other cluster is both cheaper and faster
         than, per sample and within the limits.
     compared: the number of clusters, with all counts of hosts.
@@ -116,6 +119,9 @@ class Recommendation:
     def reason(self) -> str:
         """The reason for the recommendation, in a sentence."""
         by_time = self.order is PlanOrder.TIME
+        if self.nearest is None and self.shown:
+            fix = catalogue.update_fix(self.regions[0])
+            return f"no type that can train has a price, so clusters are shown by time alone; {fix}"
         if self.nearest is None:
             return candidate_reasons.why_not_compared(
                 self.without_price or tuple(self.without_own_price),
@@ -195,12 +201,13 @@ def recommend(
     epochs: replaces that of the workload.
     order: what the best cluster minimizes, dollars or seconds per sample.
 
-    Raises SpecError for bad files of prices, and for a name that is no region.
+    Raises SpecError for bad files of prices, and for a name that is no region, or no type of train
+    hosts.
     """
     check_regions(regions, "regions")
     changed = replace(workload, epochs=epochs) if epochs is not None else workload
     prices = catalogue.price_list()
-    wanted = {name if name.startswith("ml.") else f"ml.{name}" for name in gpu_types}
+    wanted = _wanted(gpu_types)
     listed = {
         region: [
             each
@@ -221,13 +228,13 @@ def recommend(
     everything = [each for region in listed.values() for each in region]
     instances = [each.instance for each in everything]
     trainers = [each for each in instances if can_train(changed, each)]
-    chosen = choose(
-        candidates(changed, priced, train_hosts),
-        changed,
-        limits or PlanLimits(),
-        order,
-        today or catalogue.today(),
-    )
+    limits, day = limits or PlanLimits(), today or catalogue.today()
+    chosen = choose(candidates(changed, priced, train_hosts), changed, limits, order, day)
+    if chosen.nearest is None:
+        unpriced = {regions[0]: map(_unpriced, listed[regions[0]])}
+        every = candidates(changed, unpriced, train_hosts)
+        by_time = choose(every, changed, limits, PlanOrder.TIME, day)
+        chosen = replace(by_time, best=None, pareto=(), nearest=None)
     return replace(
         chosen,
         without_price=_names(
@@ -251,6 +258,33 @@ def recommend(
         regions=tuple(listed),
         without_own_price={} if has_stand_ins else _without_own_price(changed, listed),
     )
+
+
+def _wanted(names: Iterable[str]) -> set[str]:
+    """Return types of train hosts, whose "ml." may be missing; raises SpecError for others."""
+    given = {name: name if catalogue.find(name) else f"ml.{name}" for name in names}
+    problems = [
+        Problem(
+            what=f"{name} has no accelerator to train on"
+            if found
+            else f"{name} is not in the catalogue",
+            where="gpu_types",
+            fix=f"did you mean {near[0]}?" if near else "`launcher plan types` has them all",
+        )
+        for name, full in given.items()
+        for found in (catalogue.find(full),)
+        if found is None or not found.accelerators
+        for near in (() if found else catalogue.near(name),)
+    ]
+    if problems:
+        raise SpecError(problems)
+    return set(given.values())
+
+
+def _unpriced(entry: CatalogueEntry) -> PricedType:
+    """Return a type whose clusters have unknown costs, which are no numbers."""
+    unknown = Price(instance_type=entry.instance.name, per_hour=math.nan)
+    return PricedType(instance=entry.instance, price=unknown)
 
 
 def _of_use(workload: Workload, listed: Iterable[CatalogueEntry]) -> list[CatalogueEntry]:

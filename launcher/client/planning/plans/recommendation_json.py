@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -59,9 +60,9 @@ def _cluster(candidate: Candidate, recommendation: Recommendation) -> dict[str, 
         "strategy": _strategy(candidate),
         "samples_per_step": candidate.samples_per_step,
         "steps_per_epoch": candidate.steps_per_epoch,
-        "per_hour": candidate.per_hour,
+        "per_hour": _known(candidate.per_hour),
         "spot_per_hour": candidate.spot_per_hour,
-        "per_step": asdict(candidate.per_step),
+        "per_step": _interval(candidate.per_step),
         "per_epoch": _interval(candidate.per_epoch),
         "total": _interval(candidate.total),
         "hours": _interval(candidate.hours),
@@ -96,7 +97,7 @@ def _group(group: GroupShape, price: Price, recommendation: Recommendation) -> d
     return {
         "instance_type": group.instance.name,
         "count": group.count,
-        "price_per_hour": price.per_hour,
+        "price_per_hour": _known(price.per_hour),
         "price_as_of": price.as_of,
         "price_region": price.region,
         "price_source": price.source,
@@ -105,4 +106,8 @@ def _group(group: GroupShape, price: Price, recommendation: Recommendation) -> d
 
 
 def _interval(amount: Interval | None) -> dict[str, float] | None:
-    return None if amount is None else asdict(amount)
+    return None if amount is None or math.isnan(amount.expected) else asdict(amount)
+
+
+def _known(dollars: float) -> float | None:
+    return None if math.isnan(dollars) else dollars

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -125,8 +126,8 @@ def _row(candidate: Candidate, recommendation: Recommendation) -> tuple[str, ...
         f"{step.expected * 1e3:.4g} ({step.low * 1e3:.4g} to {step.high * 1e3:.4g})",
         candidate.step.bottleneck.value,
         f"{candidate.step.gpu_busy:.0%}",
-        f"{candidate.per_hour:,.3f}{old}",
-        f"{candidate.per_step.expected * 1000:.4g}",
+        _dollars(candidate.per_hour, ",.3f") + old,
+        _dollars(candidate.per_step.expected * 1000, ".4g"),
         _money(candidate.per_epoch),
         _money(candidate.total),
         "-" if candidate.hours is None else f"{candidate.hours.expected:.3g}",
@@ -148,7 +149,8 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
             f"`launcher plan types --update --region {region}` reads them."
         )
     if names := recommendation.without_price:
-        yield f"Price unknown, so not compared: {listed(names)}."
+        aside = ", so not compared" if recommendation.nearest else ""
+        yield f"Price unknown{aside}: {listed(names)}."
     if names := recommendation.without_time:
         yield f"No time in the workload for the accelerator: {listed(names)}."
     if names := recommendation.without_memory:
@@ -212,10 +214,10 @@ def notes(recommendation: Recommendation) -> Iterator[str]:
 
 def explained_clusters(recommendation: Recommendation, limit: int = 10) -> Iterator[str]:
     """Yield why each shown cluster is recommended or not, and how its numbers are computed."""
-    if recommendation.best is None:
-        return
+    best = recommendation.best
     for each in shown_clusters(recommendation, limit):
-        yield from ("", f"{recommendation.name(each)}: {why_not(each, recommendation.best)}")
+        reason = why_not(each, best) if best else "its price is unknown"
+        yield from ("", f"{recommendation.name(each)}: {reason}")
         yield from (f"  {line}" for line in explanation(each))
 
 
@@ -254,4 +256,8 @@ def _has_computed_exchange(recommendation: Recommendation) -> bool:
 
 
 def _money(amount: Interval | None) -> str:
-    return "-" if amount is None else f"{amount.expected:,.2f}"
+    return "-" if amount is None else _dollars(amount.expected, ",.2f")
+
+
+def _dollars(amount: float, style: str) -> str:
+    return "unknown" if math.isnan(amount) else format(amount, style)

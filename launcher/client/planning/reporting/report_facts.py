@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -39,22 +38,22 @@ _SAME = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class ReportEvent:
-    """An event of a host, as the report lists it. time: in seconds since the epoch."""
+    """An event, as the report lists it: the same text of one or more hosts in turn is one.
+
+    time: of the first, in seconds since the epoch. count: how often it came.
+    """
 
     time: float
-    host: str
+    hosts: tuple[str, ...]
     text: str
+    count: int = 1
 
-
-def merged_events(events: Sequence[ReportEvent]) -> Iterator[ReportEvent]:
-    """Yield the events in their order; hosts that report the same in turn are one, at its first."""
-    for text, found in itertools.groupby(events, lambda each: each.text):
-        alike = list(found)
-        hosts = list(dict.fromkeys(each.host for each in alike))
-        several = f"{hosts[0]} and {len(hosts) - 1} more"
-        host = hosts[0] if len(hosts) == 1 else several
-        times = f" ({len(alike)} times)" if len(alike) > len(hosts) else ""
-        yield ReportEvent(time=alike[0].time, host=host, text=text + times)
+    @property
+    def cells(self) -> tuple[str, str]:
+        """The hosts and the event, as they are shown."""
+        first, *more = self.hosts
+        times = f" ({self.count} times)" if self.count > len(self.hosts) else ""
+        return f"{first} and {len(more)} more" if more else first, self.text + times
 
 
 def merged_hosts(hosts: Mapping[str, ChartBar]) -> Iterator[tuple[str, ChartBar]]:
@@ -121,11 +120,15 @@ class LineFacts:
 
     def _add_event(self, line: LogLine, name: str, fields: dict[str, Any]) -> None:
         self.figures.add(name, fields)
-        if len(self.events) >= _MOST_EVENTS:
-            return
         text = _host_event(name, fields) or sentence(name, fields)
-        if text is not None and name not in ("train_step", "evaluation"):
-            self.events.append(ReportEvent(time=line.time, host=line.host, text=text))
+        if text is None or name in ("train_step", "evaluation"):
+            return
+        last = self.events[-1] if self.events else None
+        if last and last.text == text:
+            hosts = tuple(dict.fromkeys((*last.hosts, line.host)))
+            self.events[-1] = replace(last, hosts=hosts, count=last.count + 1)
+        elif len(self.events) < _MOST_EVENTS:
+            self.events.append(ReportEvent(time=line.time, hosts=(line.host,), text=text))
 
 
 @dataclass(frozen=True, kw_only=True)

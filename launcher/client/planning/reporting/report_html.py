@@ -22,7 +22,7 @@ from launcher.client.planning.reporting.report_chart import (
     report_style,
     wide_table,
 )
-from launcher.client.planning.reporting.report_facts import ReportFacts, merged_events, merged_hosts
+from launcher.client.planning.reporting.report_facts import ReportFacts, merged_hosts
 from launcher.client.show import Table, escaped, readable
 from launcher.shared import Confidence
 
@@ -185,10 +185,7 @@ def _events(facts: ReportFacts) -> str:
         return ""
     first, last = facts.events[0].time, facts.events[-1].time
     pattern = "%H:%M:%S" if _time(first).date() == _time(last).date() else "%m-%d %H:%M:%S"
-    rows = [
-        (_time(each.time).strftime(pattern), each.host, each.text)
-        for each in merged_events(facts.events)
-    ]
+    rows = [(_time(each.time).strftime(pattern), *each.cells) for each in facts.events]
     return wide_table(Table(title="events", columns=("UTC", "host", "event"), rows=rows))
 
 
