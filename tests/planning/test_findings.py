@@ -35,14 +35,17 @@ def group(
     points: int = 20,
     trains: bool = True,
     gpus: tuple[float, ...] = (),
+    is_accelerated: bool = True,
+    **use: Any,
 ) -> GroupUse:
     """A group whose only host has these figures, or each host its own share of accelerators."""
     hosts = tuple(
-        HostUse(host=f"algo-{n}", cpu=cpu, gpu=share, points=points, seconds=60.0 * points)
+        HostUse(host=f"algo-{n}", cpu=cpu, gpu=share, points=points, seconds=60.0 * points, **use)
         for n, share in enumerate(gpus or (gpu,), start=1)
     )
     name = "train_group" if trains else "data_group"
-    made = {"instance_type": "ml.g5.2xlarge", "vcpus": 8, "count": len(hosts)}
+    made: dict[str, Any] = {"instance_type": "ml.g5.2xlarge", "vcpus": 8, "count": len(hosts)}
+    made["is_accelerated"] = is_accelerated
     return GroupUse(name=name, trains=trains, hosts=hosts, **made)
 
 
@@ -188,6 +191,18 @@ CASES = {
     "a rank that takes no batches": (
         job(data=LOADING, steps_by_rank={"0": 300, "1": 20}),
         *(IMBALANCED, HIGH, "rank 1", "rank 1 took 20 batches, and the other ranks 300"),
+    ),
+    "one idle accelerator of eight": (
+        job(group(0.3, 0.8, each_gpu=(0.9,) * 7 + (0.0,))),
+        *(IMBALANCED, HIGH, "GPU 7 on algo-1", "GPU 7 of algo-1 is 0% busy"),
+    ),
+    "all CPUs of a job without accelerators": (
+        job(group(0.99, is_accelerated=False)),
+        *(COMPUTE, MEDIUM, None, "99% busy, and they have no accelerators"),
+    ),
+    "other work on the host": (
+        job(group(0.98, 0.45, machine=(1.0, 0.6))),
+        *(INPUT, MEDIUM, None, "other work uses 40% of the CPUs"),
     ),
     "a hang": (job(hang="rank 1: waits"), StepLimit.STALLED, HIGH, None, "rank 1: waits"),
     "a slow first epoch": (

@@ -46,13 +46,13 @@ def build(tmp_path):
 def test_the_use_is_of_all_gpus_that_report_it(build):
     nvml = open_nvml(build())
     assert nvml is not None
-    assert nvml.usage() == GpuUsage(share=0.6, memory_bytes=3 << 32)
+    assert nvml.usage() == GpuUsage(shares=(0.9, 0.3), memory_bytes=3 << 32)
 
 
 def test_the_use_is_of_the_hosts_own_gpus(build):
     nvml = open_nvml(build())
     assert nvml is not None
-    assert nvml.usage(["1"]) == GpuUsage(share=0.3, memory_bytes=2 << 32)
+    assert nvml.usage(["1"]) == GpuUsage(shares=(0.3,), memory_bytes=2 << 32)
     assert nvml.usage(["0", "GPU-5f3c"]) == nvml.usage()  # an identifier says no number
     assert nvml.usage([]) is None
 

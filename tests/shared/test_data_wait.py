@@ -47,6 +47,15 @@ def words(seen: ObservedRates) -> str:
     return find(seen).text
 
 
+def test_a_host_at_its_limit_alone_is_named_before_the_group_is_judged() -> None:
+    seconds = {"algo-1": 1.0, "algo-2": 1.4, "algo-3": 1.0}
+    busy = {"algo-1": 0.3, "algo-2": 0.98, "algo-3": 0.3}
+    found = find(replace(BOUND, seconds=seconds, host_busy=busy))
+    assert (found.bound, found.slowest) == (Cause.SLOW_HOST, "algo-2")
+    slow = find(replace(BOUND, seconds={**seconds, "algo-2": 9.0}))
+    assert (slow.bound, slow.slowest) == (Cause.SLOW_HOST, "algo-2")
+
+
 def test_busy_workers_are_what_is_short() -> None:
     found = find(BOUND)
     assert (found.bound, found.share, found.busy, found.more) == (Cause.WORKERS, 0.37, 1.0, 6)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from launcher.runtime.host.event_log import emit
 from launcher.shared import (
@@ -26,6 +27,7 @@ _PERIOD_SECONDS, _LOG_PERIOD_SECONDS = 5.0, 60.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _INTERFACES = Path("/proc/net/dev")
+_MACHINE = Path("/proc/stat")
 #: Interfaces within the host, whose traffic is no other's or passes another one as well.
 _INNER = ("lo:", "docker", "br-", "veth", "virbr")
 
@@ -39,6 +41,7 @@ def _report() -> None:
     period = _PERIOD_SECONDS if EVENTS_VARIABLE in os.environ else _LOG_PERIOD_SECONDS
     cpus = int(os.environ.get(CPUS_VARIABLE) or len(os.sched_getaffinity(0)))
     before, since = 0.0, time.monotonic()
+    busy_before = _machine_seconds()
     traffic_before = _traffic()
     nvml = open_nvml()
     visible = visible_gpus(os.environ) if VISIBLE_GPUS_VARIABLE in os.environ else None
@@ -50,16 +53,44 @@ def _report() -> None:
         traffic = _traffic()
         network = network_fields(traffic_before, traffic, now - since)
         before, since, traffic_before = seconds, now, traffic
+        busy_now = _machine_seconds()
+        machine = machine_fields(busy_before, busy_now)
+        busy_before = busy_now
         gpus = gpu_fields(nvml.usage(visible) if nvml else None)
         cpu = round(share, 3)
-        emit("host_usage", cpu=cpu, cpus=cpus, memory_bytes=memory, **gpus, **network)
+        emit("host_usage", cpu=cpu, cpus=cpus, memory_bytes=memory, **machine, **gpus, **network)
 
 
-def gpu_fields(gpus: GpuUsage | None) -> dict[str, float]:
+def machine_fields(
+    before: tuple[float, float] | None, after: tuple[float, float] | None
+) -> dict[str, float]:
+    """Return the fields for the machine's CPUs, and the share in use or stolen; none if unknown.
+
+    before, after: busy seconds, and all seconds, of all CPUs.
+    """
+    if before is None or after is None or after[1] <= before[1]:
+        return {}
+    share = (after[0] - before[0]) / (after[1] - before[1])
+    return {"machine_cpus": os.cpu_count() or 1, "machine_busy": round(share, 3)}
+
+
+def _machine_seconds() -> tuple[float, float] | None:
+    """Return the busy and all seconds of all CPUs so far, from /proc/stat (proc(5)); else None."""
+    try:
+        fields = [int(each) for each in _MACHINE.read_text().split(None, 9)[1:9]]
+    except (OSError, ValueError):
+        return None
+    idle = sum(fields[3:5])
+    return (sum(fields) - idle) / _TICKS, sum(fields) / _TICKS
+
+
+def gpu_fields(gpus: GpuUsage | None) -> dict[str, Any]:
     """Return the fields of an event for the use of GPUs; none without any."""
     if gpus is None:
         return {}
-    return {"gpu": round(gpus.share, 3), "gpu_memory_bytes": gpus.memory_bytes}
+    each = [round(share, 3) for share in gpus.shares]
+    several = {"gpus": each} if len(each) > 1 else {}
+    return {"gpu": round(gpus.share, 3), "gpu_memory_bytes": gpus.memory_bytes, **several}
 
 
 def network_fields(
@@ -133,10 +164,15 @@ class _Memory(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True)
 class GpuUsage:
-    """The use of a host's GPUs: the mean share of time that they computed, and bytes in use."""
+    """The use of a host's GPUs: the share of time that each computed, and bytes in use."""
 
-    share: float
+    shares: tuple[float, ...]
     memory_bytes: int
+
+    @property
+    def share(self) -> float:
+        """The mean of the shares."""
+        return sum(self.shares) / len(self.shares)
 
 
 class Nvml:
@@ -159,7 +195,7 @@ class Nvml:
         if not found:
             return None
         return GpuUsage(
-            share=sum(each.share for each in found) / len(found),
+            shares=tuple(each.share for each in found),
             memory_bytes=sum(each.memory_bytes for each in found),
         )
 
@@ -179,7 +215,7 @@ class Nvml:
                 or self._library.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory))
             )
             if not failed:
-                yield GpuUsage(share=share.gpu / 100, memory_bytes=memory.used)
+                yield GpuUsage(shares=(share.gpu / 100,), memory_bytes=memory.used)
 
 
 def open_nvml(library: str = _LIBRARY) -> Nvml | None:

@@ -26,6 +26,8 @@ NOTHING_COMPUTED = 0.95
 COMPUTING = 0.5
 #: Workers that are busy for this share of the time are saturated.
 SATURATED = 0.75
+#: A data host is at its limit alone if the others are busy for this share of the time at most.
+UNUSED_HOST = 0.4
 #: Workers that are blocked for this share of the time may be limited by sending.
 BLOCKED = 0.15
 #: Bytes a second below which a network is not what holds batches up.
@@ -49,6 +51,10 @@ MOSTLY_COMPUTING = 0.7
 SLOW_RANK = 1.5
 #: A rank is idle if it takes this share of the batches of another one, or less.
 IDLE_RANK = 0.5
+#: One of several accelerators is idle at this share, where the others are used this much.
+UNUSED_GPU, USED_GPU = 0.05, 0.3
+#: Other work takes a host's CPUs from a job if it uses this share, and all of them are busy.
+OTHER_WORK = 0.2
 
 #: A part of a step is late if it takes this many times its median, and this share of the steps at
 #: most has one: more of them are what is usual.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from launcher.shared.causes.cause import FEWEST_POINTS, FEWEST_STEPS, Cause, WaitKind
+from launcher.shared.causes.cause import BUSY_CPU, FEWEST_POINTS, FEWEST_STEPS, Cause, WaitKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +15,8 @@ class HostUse:
     """Mean use of one host while the job trained.
 
     cpu, gpu: shares from 0 to 1 of all its CPUs and of all its accelerators; None if unknown.
+    each_gpu: the share of each accelerator, where there are several. machine: shares
+    of its machine's CPUs that all processes, and those of this host, use; None if unknown.
     points: number of values behind the means. seconds: time that they cover.
     """
 
@@ -23,6 +25,8 @@ class HostUse:
     gpu: float | None
     points: int
     seconds: float
+    each_gpu: tuple[float, ...] = ()
+    machine: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +35,7 @@ class GroupUse:
 
     trains: False for a group that only prepares data, or runs programs beside the training.
     vcpus: of one host; None if unknown. hosts: those with figures. count: all of them.
+    is_accelerated: False if its hosts are known to have no accelerators.
     """
 
     name: str
@@ -39,6 +44,7 @@ class GroupUse:
     trains: bool
     vcpus: int | None
     hosts: tuple[HostUse, ...]
+    is_accelerated: bool = True
 
     @property
     def cpu(self) -> float | None:
@@ -210,7 +216,7 @@ class Evidence:
     ranks: those of a task. rank_count: ranks that reported anything.
     data: None if the job did not read with launcher.data. input_modes: of its channels.
     passes: of the rank that read for longest. steps_by_rank: of each rank that read.
-    hang: the report of one.
+    hang: the report of one. shares_machine: its hosts are processes of one machine.
     """
 
     job_name: str
@@ -222,6 +228,7 @@ class Evidence:
     passes: tuple[PassTimes, ...] = ()
     steps_by_rank: Mapping[str, int] = field(default_factory=dict)
     hang: str = ""
+    shares_machine: bool = False
 
     @property
     def train(self) -> tuple[GroupUse, ...]:
@@ -232,6 +239,25 @@ class Evidence:
     def feeds(self) -> tuple[GroupUse, ...]:
         """The groups that do not train."""
         return tuple(group for group in self.groups if not group.trains)
+
+    @property
+    def other_work(self) -> float | None:
+        """Share of the hosts' CPUs that other work uses, if all CPUs are busy; None otherwise.
+
+        Hosts of one machine share its CPUs, so what the others of the job use is no other work.
+        """
+        hosts = [
+            host.machine
+            for group in self.groups
+            for host in group.hosts
+            if host.machine is not None
+        ]
+        if not hosts:
+            return None
+        if self.shares_machine:
+            hosts = [(max(machine for machine, _ in hosts), sum(own for _, own in hosts))]
+        busy = [(machine - own) for machine, own in hosts if machine >= BUSY_CPU]
+        return max(busy, default=None)
 
     @property
     def known_wait(self) -> DataWait | None:

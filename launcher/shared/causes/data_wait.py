@@ -45,6 +45,7 @@ from launcher.shared.causes.cause import (
     SHORTEST,
     SLOW_HOST,
     STEADY,
+    UNUSED_HOST,
     WORTH_IT,
     Cause,
 )
@@ -167,6 +168,14 @@ def _slow_host(rates: ObservedRates) -> tuple[Cause, str, int | None, float] | N
             "that host"
         )
         return Cause.SLOW_HOST, cause, None, seconds / (SLOW_HOST * max(usual, 1e-9)) - 1
+    busy = rates.host_busy.get(slowest, 0.0)
+    rest = [each for host, each in rates.host_busy.items() if host != slowest]
+    if len(rest) > 1 and busy >= SATURATED and statistics.median(rest) <= UNUSED_HOST:
+        cause = (
+            f"{slowest} is {busy:.0%} busy, and the other hosts {statistics.median(rest):.0%}; "
+            "look at that host"
+        )
+        return Cause.SLOW_HOST, cause, None, (busy - SATURATED) / (1 - SATURATED)
     return None
 
 

@@ -34,6 +34,7 @@ class ObservedRates:
     longest: Mapping[str, float] = field(default_factory=dict)  # seconds of a batch, by host
     steps: float = math.inf  # of the rank that waited most
     kinds: Mapping[WaitKind, float] = field(default_factory=dict)  # seconds of waits in preparing
+    host_busy: Mapping[str, float] = field(default_factory=dict)  # share of time, by host
     filled: float = 0.0  # largest part of a receiver's memory that was ever in use
 
     @property
@@ -125,6 +126,11 @@ def observe(
         ),
         longest={name: host["longest"] for name, host in hosts.items() if "longest" in host},
         steps=steps,
+        host_busy={
+            name: host["preparing"] / host["elapsed"]
+            for name, host in hosts.items()
+            if host.get("elapsed")
+        },
         kinds={
             kind: sum(host.get(kind, 0.0) for host in hosts.values()) / prepared
             for kind in WaitKind

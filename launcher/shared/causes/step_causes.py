@@ -22,14 +22,18 @@ from launcher.shared.causes.cause import (
     CLEAR,
     COMMUNICATING,
     FEW_STEPS,
+    FEWEST_POINTS,
     FEWEST_STEPS,
     IDLE_CPU,
     IDLE_GPU,
     IDLE_RANK,
     MANY_STEPS,
     MOSTLY_COMPUTING,
+    OTHER_WORK,
     SLOW_RANK,
     UNEVEN,
+    UNUSED_GPU,
+    USED_GPU,
     WORTH_IT,
     Cause,
     Confidence,
@@ -49,7 +53,7 @@ def judge(evidence: Evidence) -> Finding:
     """Return the cause that the evidence shows, or NOT_SURE."""
     for rule in _RULES:
         if found := rule(evidence):
-            return found
+            return _beside_other_work(found, evidence)
     return Finding(cause=Cause.NOT_SURE, confidence=Confidence.NONE, why=_why_not_sure(evidence))
 
 
@@ -309,6 +313,51 @@ def _why_not_sure(evidence: Evidence) -> str:
     )
 
 
+def _beside_other_work(finding: Finding, evidence: Evidence) -> Finding:
+    """Return a finding that is less sure where other work takes the hosts' CPUs."""
+    others = evidence.other_work
+    if others is None or others < OTHER_WORK:
+        return finding
+    lower = {Confidence.HIGH: Confidence.MEDIUM, Confidence.MEDIUM: Confidence.LOW}
+    return replace(
+        finding,
+        confidence=lower.get(finding.confidence, finding.confidence),
+        why=f"{finding.why}; but other work uses {others:.0%} of the CPUs, and all are busy",
+    )
+
+
+def _idle_gpu(evidence: Evidence) -> Finding | None:
+    for host in (host for group in evidence.train for host in group.hosts):
+        if host.points < FEWEST_POINTS or len(host.each_gpu) < 2:
+            continue
+        idle = min(range(len(host.each_gpu)), key=host.each_gpu.__getitem__)
+        usual = statistics.median(host.each_gpu)
+        if host.each_gpu[idle] <= UNUSED_GPU and usual >= USED_GPU:
+            return Finding(
+                cause=Cause.IDLE_GPU,
+                confidence=Confidence.HIGH,
+                why=f"GPU {idle} of {host.host} is {host.each_gpu[idle]:.0%} busy, and the others "
+                f"{usual:.0%}: no rank uses it",
+                culprit=f"GPU {idle} on {host.host}",
+            )
+    return None
+
+
+def _busy_without_accelerators(evidence: Evidence) -> Finding | None:
+    """Find the CPUs that all do the computing."""
+    train = evidence.train
+    cpu = mean_of(train, lambda group: group.cpu)
+    if not has_use(train) or any(group.is_accelerated for group in train) or cpu is None:
+        return None
+    if cpu < BUSY_CPU:
+        return None
+    return Finding(
+        cause=Cause.COMPUTE,
+        confidence=Confidence.MEDIUM,
+        why=f"the CPUs of the train hosts are {cpu:.0%} busy, and they have no accelerators",
+    )
+
+
 def _hang(evidence: Evidence) -> Finding | None:
     if not evidence.hang:
         return None
@@ -333,8 +382,8 @@ def _idle_rank(evidence: Evidence) -> Finding | None:
 
 
 _RULES = (
-    *(_hang, _slow_data_host, _idle_rank, _slow_rank, judge_phases),
-    *(_waits_for_data, judge_own_waits, _measured_steps, _use),
+    *(_hang, _slow_data_host, _idle_rank, _idle_gpu, _slow_rank, judge_phases, _waits_for_data),
+    *(judge_own_waits, _measured_steps, _use, _busy_without_accelerators),
 )
 
 

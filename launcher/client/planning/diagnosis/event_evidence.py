@@ -94,11 +94,16 @@ class EventEvidence:
             self.hang = f"rank {fields['of_rank']}: {fields['cause']}"
         elif name == "host_usage":
             gpu = fields.get("gpu")
+            cpu, cpus = float(fields["cpu"]), int(fields["cpus"])
+            machine_cpus = fields.get("machine_cpus")
             point = UsePoint(
                 time=line.time,
-                cpu=float(fields["cpu"]),
+                cpu=cpu,
                 gpu=None if gpu is None else float(gpu),
-                cpus=int(fields["cpus"]),
+                cpus=cpus,
+                gpus=tuple(map(float, fields.get("gpus", ()))),
+                machine=fields.get("machine_busy"),
+                own=cpu * cpus / machine_cpus if machine_cpus else None,
             )
             self.hosts.setdefault(line.host, []).append(point)
         elif name in ("data_progress", "data_epoch"):

@@ -91,6 +91,7 @@ def read_evidence(job: Job, lines: Callable[[LogLine], None] | None = None) -> J
         passes=events.passes,
         steps_by_rank=events.steps_by_rank,
         hang=events.hang,
+        shares_machine=not job.session.platform.bills,
         step=events.step,
         samples_per_step=events.samples_per_step,
         input_modes=_input_modes(description),
@@ -242,6 +243,7 @@ def _group_use(
         trains=trains,
         vcpus=vcpus,
         hosts=tuple(each for each in uses if each.points),
+        is_accelerated=bool(instance.accelerators) if instance else bills,
     )
 
 
@@ -255,12 +257,16 @@ def _host_use(
     cpu = next((values for each in steady if (values := _values(each, "cpu"))), [])
     gpu = next((values for each in steady if (values := _values(each, "gpu"))), [])
     longest = max(steady, key=len)
+    each_gpu = zip(*(point.gpus for point in steady[-1] if point.gpus), strict=False)
+    machine, own = (_values(steady[-1], figure) for figure in ("machine", "own"))
     return HostUse(
         host=host,
         cpu=statistics.fmean(cpu) if cpu else None,
         gpu=statistics.fmean(gpu) if gpu else None,
         points=min((len(values) for values in (cpu, gpu) if values), default=0),
         seconds=longest[-1].time - longest[0].time if longest else 0.0,
+        each_gpu=tuple(statistics.fmean(values) for values in each_gpu),
+        machine=(statistics.fmean(machine), statistics.fmean(own)) if machine and own else None,
     )
 
 

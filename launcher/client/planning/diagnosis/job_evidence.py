@@ -12,12 +12,18 @@ from launcher.shared import Evidence
 
 @dataclass(frozen=True, kw_only=True)
 class UsePoint:
-    """The use of one host at a time: shares from 0 to 1, of its `cpus` and accelerators."""
+    """The use of one host at a time: shares from 0 to 1, of its `cpus` and accelerators.
+
+    gpus: of each accelerator. machine: of the CPUs of its machine, by all processes; own: by its.
+    """
 
     time: float
     cpu: float | None = None
     gpu: float | None = None
     cpus: int | None = None
+    gpus: tuple[float, ...] = ()
+    machine: float | None = None
+    own: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
