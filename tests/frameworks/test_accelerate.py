@@ -24,13 +24,6 @@ BatchesOf = Callable[..., list[list[int]]]
 Note = Callable[[dict[str, Any]], list[int]]
 
 
-@pytest.fixture(autouse=True)
-def _new_state() -> Any:
-    yield
-    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
-    accelerate.state.GradientState._reset_state()
-
-
 def test_prepare_gives_the_loader_back_and_epochs_count_from_0(
     make_loader: MakeLoader, batches_of: BatchesOf, note: Note
 ) -> None:

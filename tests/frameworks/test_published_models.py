@@ -14,19 +14,18 @@ pytest.importorskip("transformers", reason="needs the extra 'frameworks'")
 from model_zoo import ZOO, uncut_blocks
 from zoo_learning import check, learn
 
-from launcher.parallel import boundaries
+KINDS = ("gpt2", "llama, a mask", "mixtral", "bert", "t5", "whisper", "clip")
+#: Their code is that of a kind above: of llama, whisper and clip.
+ALIKE = ("qwen3", "bart", "vit")
 
-TEN = (
-    *("gpt2", "llama, a mask", "qwen3", "mixtral", "bert", "t5", "bart", "whisper", "vit"),
-    "clip",
+
+@pytest.mark.parametrize(
+    "names", [KINDS, pytest.param(ALIKE, marks=pytest.mark.long)], ids=["kinds", "alike"]
 )
-
-
-def test_ten_models_learn_what_one_process_does(tmp_path: Path) -> None:
-    check(learn(tmp_path, "model_zoo", TEN, stages=2))
-
-
-@pytest.mark.parametrize("name", TEN)
-def test_a_stage_can_begin_at_each_block(name: str) -> None:
-    model = ZOO[name].make().train()
-    assert uncut_blocks(model, boundaries(model, ZOO[name].arguments())) == []
+def test_ten_models_learn_what_one_process_does_in_stages_that_may_begin_at_each_block(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    rows = learn(tmp_path, "model_zoo", names, stages=2)
+    check(rows)
+    for row in rows:
+        assert uncut_blocks(ZOO[row.model].make(), row.places) == [], row.model

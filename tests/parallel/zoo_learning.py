@@ -140,7 +140,7 @@ def learned(name, optimizer):
         # Rounding errors of gradients that are zero in theory may be above the bound; in SGD they
         # stay what they are.
         return learned(name, torch.optim.SGD)
-    return [worst, where, optimizer.__name__, starts]
+    return [worst, where, optimizer.__name__, starts, places]
 
 found = {{}}
 for name in {names}:
@@ -158,7 +158,8 @@ class Row:
     """A model's line in the table.
 
     error: the largest relative difference, of all ranks; None if the model is refused. note: where
-    that difference is, the optimizer, and the starts of the stages, or why it is refused.
+    that difference is, the optimizer, and the starts of the stages, or why it is refused. places:
+    where a stage can begin.
     """
 
     model: str
@@ -166,6 +167,7 @@ class Row:
     replicas: int
     error: float | None
     note: str
+    places: tuple[str, ...] = ()
 
     @property
     def is_exact(self) -> bool:
@@ -218,6 +220,13 @@ def _row(model: str, of_ranks: list[list[Any]], stages: int, replicas: int) -> R
     refusals = [each[0] for each in of_ranks if isinstance(each[0], str)]
     if refusals:
         return Row(model=model, stages=stages, replicas=replicas, error=None, note=refusals[0])
-    error, where, optimizer, starts = max(of_ranks)
+    error, where, optimizer, starts, places = max(of_ranks)
     note = f"{where} | {optimizer} | {', '.join(starts)}"
-    return Row(model=model, stages=stages, replicas=replicas, error=error, note=note)
+    return Row(
+        model=model,
+        stages=stages,
+        replicas=replicas,
+        error=error,
+        note=note,
+        places=tuple(places),
+    )
