@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from job_strategies import job_specs
 from rule_mutants import MUTANTS
@@ -49,7 +49,12 @@ def told(spec: JobSpec) -> tuple[list[str], list[str]]:
         return [problem.what for problem in error.problems], []
 
 
-@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=2,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],  # to make a failing job smaller takes minutes
+)
 @given(data=st.data())
 def test_each_broken_rule_is_reported(places: tuple[Path, Path], data: st.DataObject) -> None:
     spec = data.draw(job_specs(*places))
