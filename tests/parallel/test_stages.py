@@ -100,14 +100,6 @@ def test_a_skip_is_carried_through_the_stages_between() -> None:
     assert names[0] == names[1] & names[2]
 
 
-def test_a_model_is_left_in_the_modes_that_its_modules_had() -> None:
-    model = ARCHITECTURES["by mode"].make()
-    model.layers[1].eval()
-    before = [module.training for module in model.modules()]
-    cut(model, ("layers.2",), {"x": torch.ones(1, 6)})
-    assert [module.training for module in model.modules()] == before
-
-
 @pytest.mark.long
 def test_a_stage_holds_its_own_parameters_under_their_own_names() -> None:
     stages = cut(Gpt(), ("blocks.1", "head"), IDS)
