@@ -1,6 +1,6 @@
 """What torchdata documents of its StatefulDataLoader, held against this loader, and against theirs.
 
-15 behaviours, each with seven kinds of loader. docs/data-loader.md lists what differs on purpose.
+12 behaviours, each with seven kinds of loader. docs/data-loader.md lists what differs on purpose.
 """
 
 from __future__ import annotations
@@ -93,17 +93,6 @@ def resumed(make: Make, state: Any) -> Any:
 # Behaviours ------------------------------------------------------------------------------------
 
 
-def reads_on_after_a_step(make: Make) -> None:
-    state, rest = stopped(make, 1)
-    assert batches(resumed(make, state)) == rest
-    assert rest
-
-
-def reads_on_after_two_steps(make: Make) -> None:
-    state, rest = stopped(make, 2)
-    assert batches(resumed(make, state)) == rest
-
-
 def reads_all_from_the_state_of_a_new_loader(make: Make) -> None:
     state = make().state_dict()
     assert flat(batches(resumed(make, state))) == flat(batches(make()))
@@ -187,19 +176,13 @@ def replaces_a_state_by_a_later_one(make: Make) -> None:
     assert batches(loader) == rest
 
 
-def takes_a_state_after_the_last_batch_but_one(make: Make) -> None:
-    count = len(batches(make()))
-    state, rest = stopped(make, count - 1)
-    assert len(rest) == 1
-    assert batches(resumed(make, state)) == rest
-
-
 def takes_the_state_of_a_loop(make: Make) -> None:
     loader, states = make(), []
     read = []
     for batch in loader:
         states.append(loader.state_dict())
         read.append(batch.tolist())
+    assert len(states) > 2
     for step, state in enumerate(states[:-1]):
         assert batches(resumed(make, state)) == read[step + 1 :]
 
