@@ -105,6 +105,7 @@ def _install(host: JobHost, file: str, arguments: Sequence[str]) -> None:
 def _start_pip(host: JobHost, arguments: Sequence[str], output: Output) -> subprocess.Popen[bytes]:
     variables = {
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",  # its notice would be the last line of a failure
+        "PIP_BREAK_SYSTEM_PACKAGES": "1",  # of an image whose Python is Debian's; nobody else's
         **host.variables,
         "PYTHONPATH": _without_own_folders(host),
     }
