@@ -261,8 +261,10 @@ class ContainerEngine:
 
         job: the job's folder. Raises PlatformError when one cannot be removed.
         """
-        if containers := self._ids_of(job, "ps", "--all"):
-            self._must(*self.words.remove, *containers)
+        containers = self._ids_of(job, "ps", "--all")
+        if containers and self.call(*self.words.remove, *containers).returncode != 0:
+            # Podman refuses it once where its conmon has died together with the container.
+            self._must(*self.words.remove, *self._ids_of(job, "ps", "--all"))
         if networks := self._ids_of(job, "network", "ls"):
             self._must("network", "rm", *networks)
 
