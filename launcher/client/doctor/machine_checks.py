@@ -87,7 +87,7 @@ def check_isolations() -> Iterator[CheckResult]:
                 subject=f"engine {engine}",
                 level=Level.WARNING,
                 what=f"{obstacle}; jobs in containers use the other engine",
-                fix=f"start its daemon; or remove {engine}",
+                fix="start its daemon, or name the other engine by LAUNCHER_ENGINE",
             )
 
 
