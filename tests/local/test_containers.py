@@ -8,7 +8,9 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +25,12 @@ from bench import (
     processes_mentioning,
 )
 from containers import ENGINE, NUMPY_IMAGE, session_in
+from images import made_image
 from needs import skip_without_isolation
+from packages import make_wheel
 from waiting import wait_until
 
-from launcher import DataService, InstanceGroup, LocalSession
+from launcher import DataService, InstanceGroup, JobFailed, LocalSession
 
 pytestmark = pytest.mark.library("containers")
 
@@ -312,50 +316,136 @@ def test_jobs_beside_each_other_keep_their_names(container_bench: Bench) -> None
 # Cycles --------------------------------------------------------------------------------------
 
 UP = 'print("up", flush=True)\ntime.sleep(600)'
+#: Creates a job as the client that is to be killed, and then follows it.
+CLIENT = """
+import json, sys, time
+from launcher import LocalSession
+root, options, request = sys.argv[1:]
+LocalSession(root, "container", **json.loads(options)).create_training_job(**json.loads(request))
+time.sleep(600)
+"""
+
+
+def kill(*pids: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def containers_of(bench: Bench, name: str) -> list[str]:
+    label = f"label={LABEL}={bench.job_folder(name)}"
+    return engine("ps", "--quiet", "--no-trunc", "--filter", label).split()
+
+
+def conmons_of(bench: Bench, name: str) -> list[int]:
+    return [
+        pid
+        for container in containers_of(bench, name)
+        for pid in processes_mentioning(f"-c\0{container}")
+    ]
 
 
 def stop(bench: Bench, name: str) -> None:
     bench.stop(name)
 
 
+def kill_client(bench: Bench, name: str) -> None:
+    """The job goes on; another client stops it."""
+    kill(*(pid for pid, words in processes_mentioning(CLIENT).items() if f'"{name}"' in words))
+    assert bench.describe(name)["TrainingJobStatus"] == "InProgress"
+    bench.stop(name)
+
+
 def kill_platform(bench: Bench, name: str) -> None:
-    platform, _ = platform_and_keeper(bench.job_folder(name))
-    os.kill(platform, signal.SIGKILL)
+    kill(platform_and_keeper(bench.job_folder(name))[0])
 
 
 def kill_platform_and_keeper(bench: Bench, name: str) -> None:
-    """As a reboot, after which containers may run again; the next verb of any kind clears up."""
-    for pid in platform_and_keeper(bench.job_folder(name))[::-1]:
-        os.kill(pid, signal.SIGKILL)
+    """The next verb of any kind clears up."""
+    kill(*platform_and_keeper(bench.job_folder(name))[::-1])
+
+
+def reboot(bench: Bench, name: str) -> None:
+    """Nothing of the job runs, of which the engine was not told."""
+    kill_platform_and_keeper(bench, name)
+    kill(*conmons_of(bench, name))
+    kill(*processes_mentioning(f"{bench.job_folder(name)}/hosts"))
+    settings = bench.job_folder(name) / "settings.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "boot": "another"}))
 
 
 def kill_container(bench: Bench, name: str) -> None:
-    label = f"label={LABEL}={bench.job_folder(name)}"
-    engine("kill", engine("ps", "--quiet", "--filter", label).split()[0])
+    engine("kill", containers_of(bench, name)[0])
 
 
 def kill_conmon(bench: Bench, name: str) -> None:
-    label = f"label={LABEL}={bench.job_folder(name)}"
-    (container, *_) = engine("ps", "--quiet", "--no-trunc", "--filter", label).split()
-    (conmon,) = processes_mentioning(f"-c\0{container}")
-    os.kill(conmon, signal.SIGKILL)
+    kill(conmons_of(bench, name)[0])
 
 
 CYCLES = [
-    pytest.param(stop, "Stopped", id="stop"),
-    pytest.param(kill_platform, "Failed", id="platform"),
-    pytest.param(kill_platform_and_keeper, "Failed", id="reboot"),
-    pytest.param(kill_container, "Failed", id="container"),
-    pytest.param(kill_conmon, "Failed", id="conmon"),
+    pytest.param(stop, "Stopped", "", id="stop"),
+    pytest.param(kill_client, "Stopped", "", id="client"),
+    pytest.param(kill_platform, "Failed", "the local platform process died", id="platform"),
+    pytest.param(kill_platform_and_keeper, "Failed", "the local platform process", id="keeper"),
+    pytest.param(reboot, "Failed", "this machine was restarted while the job ran", id="reboot"),
+    pytest.param(kill_container, "Failed", "host algo-1", id="container"),
+    pytest.param(kill_conmon, "Failed", "host algo-1", id="conmon"),
 ]
 
 
-@pytest.mark.parametrize(("hurt", "status"), CYCLES)
-def test_ten_cycles_leave_nothing(container_bench: Bench, hurt: Any, status: str) -> None:
-    for number in range(10):
+@pytest.fixture(scope="module")
+def image_with_a_volume() -> Iterator[str]:
+    """One whose containers get a volume of the engine's each."""
+    skip_without_isolation("container")
+    with made_image({}, changes=["VOLUME /scratch"]) as image:
+        yield image
+
+
+@pytest.mark.parametrize(("hurt", "status", "reason"), CYCLES)
+def test_eight_cycles_leave_nothing(
+    container_bench: Bench, image_with_a_volume: str, hurt: Any, status: str, reason: str
+) -> None:
+    bench, options = container_bench, {"engine": ENGINE, "stop_grace_seconds": 2.0}
+    bench.image = options["image"] = image_with_a_volume
+    volumes = set(engine("volume", "ls", "--quiet").split())
+    for number in range(8):
         name = f"job-{number}"
-        container_bench.start(UP, name=name)
-        container_bench.wait_for_line("up", name=name)
-        hurt(container_bench, name)
-        assert container_bench.end_of(name)["TrainingJobStatus"] == status
-        wait_until(lambda name=name: not left_of(container_bench.job_folder(name)))
+        request = json.dumps(bench.request(UP, name=name))
+        words = [CLIENT, str(bench.session.root), json.dumps(options), request]
+        client = subprocess.Popen([sys.executable, "-c", *words])
+        try:
+            wait_until((bench.job_folder(name) / "status.json").exists)
+            bench.wait_for_line("up", name=name)
+            hurt(bench, name)
+            description = bench.end_of(name)
+        finally:
+            client.kill()
+            client.wait()
+        assert description["TrainingJobStatus"] == status
+        assert description.get("FailureReason", "").startswith(reason)
+        wait_until(lambda name=name: not left_of(bench.job_folder(name)))
+    wait_until(lambda: set(engine("volume", "ls", "--quiet").split()) <= volumes)
+
+
+# Packages of the job -------------------------------------------------------------------------
+
+
+def test_requirements_are_installed_in_the_container_or_the_job_says_why_not(
+    tmp_path: Path,
+) -> None:
+    """Without an index: from a wheel in the source, and one that is not there."""
+    skip_without_isolation("container")
+    source = tmp_path / "source"
+    make_wheel(source / "wheels", "mine", "1.2")
+    lines = ["--no-index", "--find-links wheels", "numpy>=1", "mine==1.2"]
+    files = {"train.py": "import mine\nprint('has', mine.VERSION)\n"}
+    files["requirements.txt"] = "\n".join(lines)
+    session = session_in(tmp_path, "container")
+    job = fit(session, source, files)
+    assert "has 1.2" in printed(job)["algo-1"]
+    files["requirements.txt"] += "\nabsent==3"
+    with pytest.raises(JobFailed) as failed:
+        fit(session, source, files, name="lacking")
+    reason = str(failed.value)
+    assert "pip could not install requirements.txt" in reason
+    assert "No matching distribution found for absent==3" in reason
