@@ -309,12 +309,13 @@ def test_a_verb_answers_though_the_shell_has_closed_its_other_streams(tmp_path):
     assert json.loads(result.stdout)["OutputDataConfig"]["S3OutputPath"] == "s3://bucket/jobs"
 
 
-def test_a_list_of_local_jobs_needs_no_request_and_no_aws(tmp_path):
+def test_a_list_of_local_jobs_needs_no_request_no_aws_and_no_yaml(tmp_path):
+    """Every verb opens a local session, and these libraries take longer than most verbs."""
     program = (
         "import sys\n"
         "from launcher.client.cli import main\n"
         "main(['list'], standalone_mode=False)\n"
-        "print(sorted({'botocore', 'launcher.client.request'} & set(sys.modules)))"
+        "print(sorted({'botocore', 'launcher.client.request', 'yaml'} & set(sys.modules)))"
     )
 
     answer = subprocess.run(

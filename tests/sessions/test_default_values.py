@@ -362,15 +362,3 @@ def test_a_file_that_changes_is_read_again(write: Write) -> None:
     assert read_defaults()["role"].value == "first"
     write("own", {"role": "second one"})
     assert read_defaults()["role"].value == "second one"
-
-
-def test_a_local_session_without_a_file_of_defaults_loads_no_yaml(tmp_path):
-    """Every verb opens one, and YAML's library takes longer than most of them."""
-    code = (
-        "import sys, launcher.client.sessions as s; s.LocalSession(); print('yaml' in sys.modules)"
-    )
-    environment = {**os.environ, "LAUNCHER_HOME": str(tmp_path)}
-    found = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert found.stdout == "False\n"

@@ -1,8 +1,6 @@
 """Sessions by name: Launcher's own, and those of other packages."""
 
 import dataclasses
-import subprocess
-import sys
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -27,17 +25,6 @@ def test_a_package_brings_one(attic):
 def test_an_unknown_name():
     with pytest.raises(PlatformError, match="no session 'atic': the sessions are local, aws, memo"):
         open_session("atic")
-
-
-def test_boto3_is_not_loaded_for_other_sessions():
-    program = (
-        "import sys; from launcher.client.sessions.registry import open_session\n"
-        "open_session('local'); open_session('memory'); print('boto3' in sys.modules)"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=540, check=True
-    )
-    assert run.stdout == "False\n"
 
 
 @pytest.fixture
