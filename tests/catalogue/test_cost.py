@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from launcher.client.catalogue import Price, PriceList, dollars_text, estimate, spot_saving
+from launcher.client.catalogue import (
+    Price,
+    PriceList,
+    dollars_text,
+    estimate,
+    spot_saving,
+    volume_gb,
+)
 
 DAY = date(2026, 11, 26)
 GROUPS = [("data", "ml.c5.9xlarge", 2), ("train", "ml.g5.12xlarge", 1)]
@@ -66,6 +73,21 @@ def test_own_prices_are_said_to_be_own() -> None:
     assert cost.per_hour == 2 * 1.0 + 7.09
     assert cost.sources[0] == "your own prices (prices.csv)"
     assert len(cost.sources) == 2
+
+
+def test_volumes_of_a_known_price_are_in_the_sum_and_others_are_not() -> None:
+    """A host with disks of its own has none; a GB and month is that of the shortest month."""
+    assert volume_gb([(["ml.c5.9xlarge"], 2), (["ml.g5.12xlarge"], 1)], 30) == 60
+    assert volume_gb([(["ml.g5.12xlarge", "ml.c5.9xlarge"], 1)], 30) == 30
+    own = Price(instance_type="storage", per_hour=0.14, file=Path("prices.csv"))
+    with_price = estimate(GROUPS, PriceList(own=(own,)), "us-east-1", DAY, 60)
+    without = estimate(GROUPS, PriceList(), "us-east-1", DAY, 60)
+
+    assert with_price.volumes_per_hour == pytest.approx(60 * 0.14 / (28 * 24))
+    assert with_price.dollars(3600) == pytest.approx(10.762 + 0.0125)
+    assert "your own prices (prices.csv)" in with_price.sources
+    assert (without.volumes_per_hour, without.per_hour) == (None, 2 * 1.836 + 7.09)
+    assert estimate(GROUPS, PriceList(), "us-east-1", DAY).volumes_per_hour == 0
 
 
 def test_this_machine_is_free_and_needs_no_source() -> None:

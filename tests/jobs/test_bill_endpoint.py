@@ -56,6 +56,8 @@ def test_a_job_that_was_sent_and_followed_is_billed_by_group(tmp_path: Path) -> 
         "train_group": pytest.approx(1.408 * hours),
         "other_group": pytest.approx(2 * 0.204 * hours),
     }
-    assert cost["dollars"] == pytest.approx(1.816 * hours)
-    assert cost["max_dollars"] == pytest.approx(1.816)
+    volumes = 2 * 30 * 0.14 / (28 * 24)  # the g5.xlarge has disks of its own
+    assert cost["volumes_per_hour"] == pytest.approx(volumes)
+    assert cost["dollars"] == pytest.approx((1.816 + volumes) * hours)
+    assert cost["max_dollars"] == pytest.approx(1.816 + volumes)
     assert cost["spot_saving"] is None

@@ -79,6 +79,15 @@ def test_a_plan_of_two_groups_reads_so() -> None:
     )
 
 
+def test_volumes_of_a_known_price_are_a_row_and_in_the_total(home: Path) -> None:
+    """Two c5.9xlarge have 30 GB each; the g5.12xlarge has disks."""
+    (home / "prices.csv").write_text("instance_type,price_per_hour\nstorage,67.2\n")
+    rows = {line.split()[0]: line.split()[-2:] for line in repr(plan()).splitlines() if line}
+    assert rows["volumes"] == ["$6.00", "$24.00"]
+    assert rows["total"] == ["$16.76", "$67.05"]
+    assert "traffic is not included" in repr(plan())
+
+
 def test_one_group_needs_no_total() -> None:
     lines = repr(plan(**one("ml.m5.xlarge", 3)))
     assert "total" not in lines

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         estimate,
         price_sources,
         spot_saving,
+        volume_gb,
     )
     from launcher.client.catalogue.cpu_speed import cpu_speeds
     from launcher.client.catalogue.instances import (

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from launcher.client.catalogue.instances import find
 from launcher.client.catalogue.prices import Price, PriceList, update_fix
 
 _HOUR = 3600
@@ -45,16 +46,27 @@ class CostEstimate:
     """The cost of a job's groups in a region (None if the region is unknown).
 
     day: of the estimate, or when the job was created; prices of OLD_MONTHS before it are old.
+    volume_gb: of the volumes of all hosts. storage: the price of one GB of them per hour; None if
+    it is unknown, and left out of the sums.
     """
 
     groups: tuple[GroupCost, ...]
     region: str | None
     day: date
+    volume_gb: int = 0
+    storage: Price | None = None
 
     @property
     def per_hour(self) -> float | None:
-        """USD per hour for all groups."""
-        return _sum(group.per_hour for group in self.groups)
+        """USD per hour for all groups and their volumes."""
+        return _sum([*(group.per_hour for group in self.groups), self.volumes_per_hour or 0.0])
+
+    @property
+    def volumes_per_hour(self) -> float | None:
+        """USD per hour for the volumes; None if their price is unknown."""
+        if not self.volume_gb:
+            return 0.0
+        return None if self.storage is None else self.volume_gb * self.storage.per_hour
 
     @property
     def unknown_types(self) -> tuple[str, ...]:
@@ -65,8 +77,9 @@ class CostEstimate:
     @property
     def sources(self) -> tuple[str, ...]:
         """The origins of the prices, as `price_sources` has them."""
-        prices = (group.price for group in self.groups if group.price)
-        return price_sources(prices, self.region, self.day)
+        prices = [group.price for group in self.groups]
+        prices += [self.storage] if self.volume_gb else []
+        return price_sources(filter(None, prices), self.region, self.day)
 
     @property
     def is_old(self) -> bool:
@@ -78,8 +91,8 @@ class CostEstimate:
         return group.price is not None and group.price.is_old(self.day)
 
     def dollars(self, seconds: float) -> float | None:
-        """Return the USD for all groups over the given seconds."""
-        return _sum(group.dollars(seconds) for group in self.groups)
+        """Return the USD for all groups and their volumes over the given seconds."""
+        return None if self.per_hour is None else self.per_hour * (seconds / _HOUR)
 
 
 def price_sources(prices: Iterable[Price], region: str | None, day: date) -> tuple[str, ...]:
@@ -132,8 +145,25 @@ def _age(least: int, most: int) -> str:
     return f"{span} {'month' if most == 1 else 'months'} old"
 
 
+def volume_gb(hosts: Iterable[tuple[Iterable[str], int]], size: int) -> int:
+    """Return the GB of the volumes of hosts, given as the types that they may be, and their number.
+
+    size: of a volume; a host with disks of its own gets none.
+    """
+    return sum(count * size for types, count in hosts if not all(map(_has_disks, types)))
+
+
+def _has_disks(instance_type: str) -> bool:
+    known = find(instance_type)
+    return known is not None and bool(known.has_local_storage)
+
+
 def estimate(
-    groups: Iterable[tuple[str, str, int]], prices: PriceList, region: str | None, day: date
+    groups: Iterable[tuple[str, str, int]],
+    prices: PriceList,
+    region: str | None,
+    day: date,
+    volume_gb: int = 0,
 ) -> CostEstimate:
     """Estimate the cost of groups given as (name, instance type, count) on a day.
 
@@ -146,7 +176,13 @@ def estimate(
         GroupCost(name=name, instance_type=type_, count=count, price=prices.find(type_, region))
         for name, type_, count in groups
     )
-    return CostEstimate(groups=tuple(costs), region=region, day=day)
+    return CostEstimate(
+        groups=tuple(costs),
+        region=region,
+        day=day,
+        volume_gb=volume_gb,
+        storage=prices.storage(region),
+    )
 
 
 def spot_saving(training_seconds: float | None, billable_seconds: float | None) -> float | None:

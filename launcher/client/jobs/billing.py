@@ -7,7 +7,14 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from launcher.client import catalogue
-from launcher.client.catalogue import OLD_MARK, CostEstimate, dollars_text, estimate, spot_saving
+from launcher.client.catalogue import (
+    OLD_MARK,
+    CostEstimate,
+    dollars_text,
+    estimate,
+    spot_saving,
+    volume_gb,
+)
 from launcher.client.jobs.group_hosts import host_groups
 
 if TYPE_CHECKING:
@@ -16,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Bill:
-    """The cost of a job on AWS, without storage and traffic.
+    """The cost of a job on AWS, without traffic, and without storage whose price is unknown.
 
     billable_seconds: of each instance, including a warm pool's; None until known. max_seconds: the
     MaxRuntimeInSeconds of the request, then as a warm pool; None if it had none. spot_saving: the
@@ -65,6 +72,7 @@ class Bill:
             "dollars": self.dollars,
             "max_dollars": self.max_dollars,
             "by_group": self.by_group,
+            "volumes_per_hour": self.estimate.volumes_per_hour,
             "spot_saving": self.spot_saving,
             "prices": list(self.estimate.sources),
             "prices_are_old": self.estimate.is_old,
@@ -87,8 +95,10 @@ def bill(description: TrainingJobDescription) -> Bill | None:
     billed = description.get("BillableTimeInSeconds")
     kept = description.get("WarmPoolStatus", {}).get("ResourceRetainedBillableTimeInSeconds", 0)
     day = day_created(description)
+    size = description["ResourceConfig"].get("VolumeSizeInGB", 0)
+    volumes = volume_gb((([type_], count) for _, type_, count in groups), size)
     return Bill(
-        estimate=estimate(groups, catalogue.price_list(day), region, day),
+        estimate=estimate(groups, catalogue.price_list(day), region, day, volumes),
         billable_seconds=None if billed is None else billed + kept,
         max_seconds=_max_seconds(description),
         spot_saving=spot_saving(description.get("TrainingTimeInSeconds"), billed)

@@ -98,7 +98,8 @@ def _cost_facts(summary: Mapping[str, Any]) -> Iterator[Note]:
         yield "Cost", f"known once the job has ended {at_most}"
         return
     unknown = ", ".join(cost["unknown_prices"])
-    reason = f": the price of {unknown} is unknown" if unknown else ", an estimate without storage"
+    without = " without storage" if cost.get("volumes_per_hour") is None else ""
+    reason = f": the price of {unknown} is unknown" if unknown else f", an estimate{without}"
     yield "Cost", f"{dollars_text(cost['dollars'])}{old} {at_most}{reason}"
     if len(cost["by_group"]) > 1:
         each = (f"{name} {dollars_text(dollars)}" for name, dollars in cost["by_group"].items())

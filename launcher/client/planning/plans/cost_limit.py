@@ -30,16 +30,10 @@ def enforce_max_cost(plan: CostPlan, max_cost: float, where: str) -> None:
     """
     if problems := list(_unknown(plan, max_cost, where)):
         raise SpecError(problems)
-    per_hour = _dollars_per_hour(plan)
+    per_hour = plan.most_expensive.per_hour or 0.0
     most = per_hour * plan.bounding_seconds / 3600
     if not most <= max_cost:  # also refuses for a NaN limit
         raise SpecError([_above(plan, most, per_hour, max_cost, where)])
-
-
-def _dollars_per_hour(plan: CostPlan) -> float:
-    """Return the USD per hour of all hosts; every price is known."""
-    volumes = plan.volume_gb * (plan.storage.per_hour if plan.storage else 0.0)
-    return (plan.most_expensive.per_hour or 0.0) + volumes
 
 
 def _unknown(plan: CostPlan, max_cost: float, where: str) -> Iterator[Problem]:
@@ -48,8 +42,8 @@ def _unknown(plan: CostPlan, max_cost: float, where: str) -> Iterator[Problem]:
         for group in plan.estimate.groups
         for each in plan.choices(group)
     }
-    if plan.volume_gb:
-        prices[STORAGE] = plan.storage
+    if plan.estimate.volume_gb:
+        prices[STORAGE] = plan.estimate.storage
     if bad := [name for name, price in prices.items() if not _is_usable(plan, price)]:
         region = plan.estimate.region or "the job's region"
         yield Problem(

@@ -11,7 +11,6 @@ from launcher.client.catalogue import (
     OLD_MARK,
     CostEstimate,
     GroupCost,
-    Price,
     dollars_text,
     estimate,
     price_fix,
@@ -28,12 +27,11 @@ _STOP_SECONDS = 120
 
 @dataclass(frozen=True, kw_only=True)
 class CostPlan:
-    """A job that is not submitted yet, and its estimated cost without storage.
+    """A job that is not submitted yet, and its estimated cost.
 
     estimate: with the first type of each group; alternatives: the same groups with the types that
     are tried when AWS has no capacity. roles: by group name; None where still undecided.
     placement: None when not known yet. endpoint: the URL that replaces AWS, if any.
-    storage: the price of one GB of a volume per hour, of the job's region; None if unknown.
     """
 
     spec: JobSpec
@@ -42,22 +40,12 @@ class CostPlan:
     roles: dict[str, str | None]
     placement: JobLocation | None
     endpoint: str | None = None
-    storage: Price | None = None
 
     @property
     def bounding_seconds(self) -> int:
         """The seconds that no instance is billed beyond: with the wait for spot, and the stop."""
         longest = max(self.spec.max_run, self.spec.max_wait or 0)
         return longest + _STOP_SECONDS + (self.spec.keep_alive_period_in_seconds or 0)
-
-    @property
-    def volume_gb(self) -> int:
-        """The GB of the volumes of all hosts; a host with disks of its own gets none."""
-        return sum(
-            group.count * self.spec.volume_size
-            for group in self.estimate.groups
-            if not all(map(_has_local_storage, self.choices(group)))
-        )
 
     @property
     def max_seconds(self) -> int:
@@ -101,22 +89,20 @@ def plan_job(
         for each in group.alternatives
         if each != group.instance_type
     ]
+    hosts = [
+        ((each.instance_type, *each.alternatives), each.instance_count) for each in spec.groups
+    ]
+    volumes = catalogue.volume_gb(hosts, spec.volume_size)
     prices, region = catalogue.price_list(), _region(session)
     today = catalogue.today()
     return CostPlan(
         spec=spec,
-        estimate=estimate(first, prices, region, today),
+        estimate=estimate(first, prices, region, today, volumes),
         alternatives=estimate(others, prices, region, today).groups,
         roles={name: roles[name].value if name in roles else None for name, _, _ in first},
         placement=placement,
         endpoint=configured_endpoint() if session.platform.uses_aws else None,
-        storage=prices.storage(region),
     )
-
-
-def _has_local_storage(group: GroupCost) -> bool:
-    known = catalogue.find(group.instance_type)
-    return known is not None and bool(known.has_local_storage)
 
 
 def _choice(group: InstanceGroup, instance_type: str) -> tuple[str, str, int]:
@@ -144,9 +130,14 @@ def _cost_table(plan: CostPlan) -> Table:
     """Return a row for each group and each alternative, and a total row for several groups."""
     groups = plan.estimate.groups
     rows = [row for group in groups for row in _rows_of(group, plan)]
+    per_hour = plan.estimate.volumes_per_hour
+    has_total = len(groups) > 1 or bool(per_hour)
+    if per_hour:
+        money = dollars_text(per_hour), dollars_text(per_hour * plan.max_seconds / 3600)
+        rows.append(("volumes", "", f"{plan.estimate.volume_gb} GB", "", "", "", *money))
     return Table(
         columns=("group", "role", "type", "count", "vCPU", "GPU", "$/h", "max $"),
-        rows=rows if len(groups) == 1 else [*rows, _total(plan)],
+        rows=[*rows, _total(plan)] if has_total else rows,
         numbers=("count", "vCPU", "$/h", "max $"),
         notes=[*_cost_notes(plan), *_location_notes(plan)],
     )
@@ -197,7 +188,13 @@ def _cost_notes(plan: CostPlan) -> Iterator[Note]:
         limit += f" and {readable(spec.keep_alive_period_in_seconds)} as a warm pool"
     if plan.alternatives:
         limit += " with the most expensive types"
-    yield "Estimate", f"{limit}; storage and traffic are not included"
+    excluded = "storage and traffic are"
+    if plan.estimate.volumes_per_hour is not None:
+        excluded = "traffic is"
+    yield (
+        "Estimate",
+        f"{limit}; {excluded} not included",
+    )
     for source in plan.estimate.sources:
         yield "Prices", source
     if unknown := plan.most_expensive.unknown_types:
