@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakSet
 
 from launcher.data.loader_state import LoaderProgress
-from launcher.data.metrics import Collections, StreamCounters, WaitSamples
+from launcher.data.metrics import Collections, StreamCounters, WaitSamples, in_process
 from launcher.data.order import BatchPlan, ShardBatch, ShardPlan, ShardProgress, Skipped
 from launcher.errors import SampleError
 from launcher.runtime import log_event
@@ -143,16 +143,14 @@ class EpochRecorder:
                 fields["repeated"] = skipped.repeated
             fields["first_skipped"] = skipped.indices
             fields["first_traceback"] = skipped.remote_traceback
+        fields |= {"stream": plan.spec.name, "epoch": plan.epoch}
+        fields |= {**self._clock.fields(), **_this_script().end(), "steps": self._clock.steps}
+        in_process.this_process().add_pass(fields)
         log_event(
             "data_epoch",
-            stream=plan.spec.name,
-            epoch=plan.epoch,
-            steps=self._clock.steps,
             samples=progress.samples - skipped.count + skipped.repeated,
             pads=progress.pads,
             drops=progress.drops,
-            **self._clock.fields(),
-            **_this_script().end(),
             **fields,
         )
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from launcher.shared.causes.data_wait import explain_wait, judge_own_loading, judge_wait
     from launcher.shared.causes.mends import data_hosts_idle, mends
     from launcher.shared.causes.observed_rates import ObservedRates, observe
-    from launcher.shared.causes.phase_causes import is_mostly, largest_kind
-    from launcher.shared.causes.step_causes import judge
+    from launcher.shared.causes.phase_causes import loading_kind
+    from launcher.shared.causes.step_causes import close_own_loading, judge
     from launcher.shared.complete_files import replacing, write_complete
     from launcher.shared.event_lines import (
         FIELD_ERRORS,

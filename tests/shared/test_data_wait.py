@@ -10,6 +10,7 @@ from launcher.shared import (
     Cause,
     DataWait,
     ObservedRates,
+    close_own_loading,
     explain_wait,
     judge_own_loading,
     judge_wait,
@@ -45,6 +46,16 @@ def find(seen: ObservedRates) -> DataWait:
 
 def words(seen: ObservedRates) -> str:
     return find(seen).text
+
+
+def test_a_finer_cause_is_in_the_closing_sentence() -> None:
+    read = {"stream": "a", "steps": 50, "total_seconds": 100.0, "between_seconds": 0.0}
+    read |= {"garbage_seconds": 0.0, "waits": {"first": 0.1, "late": 0.0}, "own": {"late": 0.0}}
+    read |= {"step": {}, "doing": [["data", "lock", "read (a.py:9)", 30.0]]}
+    found = close_own_loading(100.0, 40.0, 50, 1, True, passes=[read])
+    assert found is not None
+    assert found.text.startswith("input-bound 40% of the time")
+    assert found.text.endswith("waits for a lock, in read (a.py:9)")
 
 
 def test_a_host_at_its_limit_alone_is_named_before_the_group_is_judged() -> None:

@@ -7,11 +7,11 @@ import functools
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from launcher.data.metrics.cpu_time import cpu_seconds, starved_seconds
 from launcher.runtime import log_event
-from launcher.shared import COMPUTING, judge_own_loading
+from launcher.shared import COMPUTING
 
 #: Seconds between two measured batches: a measurement takes 20 us, which small batches do not.
 _EVERY = 0.1
@@ -60,6 +60,7 @@ class InProcessMetrics:
     def __init__(self, rank: int, world: int) -> None:
         self._world = world
         self._figures: dict[str, Mapping[str, float]] = {}
+        self._passes: list[Mapping[str, Any]] = []
         if rank == 0:
             atexit.register(self._print_final)
             # A fork that ends as a script does would print it again.
@@ -69,10 +70,18 @@ class InProcessMetrics:
         """Store the latest metrics of a stream."""
         self._figures[stream] = figures
 
+    def add_pass(self, fields: Mapping[str, Any]) -> None:
+        """Keep the times of a pass, as its event has them."""
+        self._passes.append(fields)
+
     def _print_final(self) -> None:
+        from launcher.shared import close_own_loading
+
         each = self._figures.values()
         total, wait, steps = (sum(f[name] for f in each) for name in ("total", "wait", "steps"))
-        found = judge_own_loading(total, wait, steps, self._world, self._is_waiting())
+        found = close_own_loading(
+            total, wait, steps, self._world, self._is_waiting(), passes=self._passes
+        )
         if found is not None:
             log_event("data_verdict", **found.fields())
 

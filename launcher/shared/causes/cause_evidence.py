@@ -112,7 +112,7 @@ class PassTimes:
 
     first: the wait for its first batch. late_wait, late_own: what late waits, and late parts of
     the script's own, took longer than usual. between: seconds since the pass before it.
-    garbage: seconds of the garbage collector.
+    garbage: seconds of the garbage collector. quantiles: "p50" to "max", of whole steps.
     """
 
     stream: str
@@ -123,6 +123,7 @@ class PassTimes:
     late_own: float
     between: float
     garbage: float
+    quantiles: Mapping[str, float]
     doing: tuple[Doing, ...]
 
     @classmethod
@@ -137,6 +138,7 @@ class PassTimes:
             late_own=float(fields["own"]["late"]),
             between=float(fields["between_seconds"]),
             garbage=float(fields["garbage_seconds"]),
+            quantiles={name: float(each) for name, each in fields["step"].items()},
             doing=tuple(Doing(*each) for each in fields["doing"]),
         )
 

@@ -74,7 +74,7 @@ def judge_own_waits(evidence: Evidence) -> Finding | None:
     )
 
 
-def loading_kind(evidence: Evidence) -> tuple[Cause, str] | None:
+def seen_loading(evidence: Evidence) -> tuple[Cause, str] | None:
     """Return the cause that the kernel saw while batches were prepared, and its words."""
     data = evidence.known_wait
     if data is None or data.kind is None:
@@ -86,6 +86,14 @@ def loading_kind(evidence: Evidence) -> tuple[Cause, str] | None:
     doing = [each for one in evidence.passes for each in one.doing if each.phase == "data"]
     words = f"what prepares it waits for {_WORDS[data.kind]}{_in(doing, data.kind)}"
     return _OF_KIND[data.kind], words
+
+
+def loading_kind(passes: Iterable[PassTimes]) -> WaitKind | None:
+    """Return what a rank that loads its data itself mostly waits for meanwhile; None if it runs."""
+    doing = [each for one in passes for each in one.doing if each.phase == "data"]
+    kind, seconds = largest_kind(doing)
+    waiting = sum(each.seconds for each in doing if each.kind != "running")
+    return kind if waiting and seconds >= COMPUTING * waiting else None
 
 
 def largest_kind(doing: Iterable[Doing]) -> tuple[WaitKind | None, float]:
@@ -184,8 +192,3 @@ def _in(doing: Iterable[Doing], kind: WaitKind) -> str:
 
 def _confidence(share: float, limit: float) -> Confidence:
     return Confidence.HIGH if share >= limit * (1 + CLEAR) else Confidence.MEDIUM
-
-
-def is_mostly(seconds: float, of: float) -> bool:
-    """Return whether a wait is what a time was mostly spent in."""
-    return of > 0 and seconds >= COMPUTING * of

@@ -14,7 +14,9 @@ The order of the rules is that of the strength of their evidence:
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from launcher.shared.causes.cause import (
     BUSY_CPU,
@@ -38,15 +40,23 @@ from launcher.shared.causes.cause import (
     Cause,
     Confidence,
     Finding,
+    StepLimit,
 )
 from launcher.shared.causes.cause_evidence import (
     DataWait,
     Evidence,
     GroupUse,
+    PassTimes,
     has_use,
     mean_of,
 )
-from launcher.shared.causes.phase_causes import judge_own_waits, judge_phases, loading_kind
+from launcher.shared.causes.data_wait import judge_own_loading
+from launcher.shared.causes.phase_causes import (
+    judge_own_waits,
+    judge_phases,
+    loading_kind,
+    seen_loading,
+)
 
 
 def judge(evidence: Evidence) -> Finding:
@@ -100,7 +110,7 @@ def _waits_for_data(evidence: Evidence) -> Finding | None:
     if data is None or data.share < WORTH_IT or _waits_longer_for_ranks(evidence, data):
         return None
     is_unexplained = data.bound in (None, Cause.UNKNOWN)
-    seen, waits = loading_kind(evidence), _waits_for_storage(evidence, data)
+    seen, waits = seen_loading(evidence), _waits_for_storage(evidence, data)
     cause = Cause.STORAGE if waits else data.bound or Cause.UNKNOWN
     if seen is not None and data.bound in (Cause.LOADING, Cause.WORKERS, None):
         cause = seen[0]
@@ -311,6 +321,32 @@ def _why_not_sure(evidence: Evidence) -> str:
         f"{busy} and the CPUs {cpu:.0%}: storage, other ranks, or a loader with few processes "
         "may be the cause"
     )
+
+
+def close_own_loading(
+    total: float,
+    wait: float,
+    steps: float,
+    ranks: int,
+    is_waiting: bool | None,
+    *,
+    passes: Sequence[Mapping[str, Any]],
+) -> DataWait | None:
+    """Return `judge_own_loading`'s answer as a job closes with it: a finer cause in its text.
+
+    passes: fields of data_epoch events.
+    """
+    found = judge_own_loading(total, wait, steps, ranks, is_waiting)
+    if found is None:
+        return None
+    times = tuple(map(PassTimes.of_event, passes))
+    found = replace(found, kind=loading_kind(times))
+    seen = judge(Evidence(job_name="", data=found, passes=times, rank_count=ranks))
+    is_finer = seen.limit is StepLimit.STALLED or seen.cause in _FINER
+    return replace(found, text=f"{found.text}; {seen.why}") if is_finer else found
+
+
+_FINER = {Cause.LOCK, Cause.CHILD, Cause.NETWORK, Cause.SLEEP, Cause.INTERPRETER}
 
 
 def _beside_other_work(finding: Finding, evidence: Evidence) -> Finding:

@@ -104,6 +104,8 @@ def diagnosis_of(evidence: JobEvidence) -> Diagnosis:
 
 
 _NOTE_COLUMN = 11
+#: Changes of a step's time in its second half that are smaller than this are not named.
+_DRIFT = 0.1
 #: Changes smaller than this are not named.
 _SAME = 0.005
 
@@ -133,7 +135,13 @@ def _evidence(evidence: JobEvidence) -> Iterator[str]:
     if evidence.step is not None:
         half = evidence.step.half_width
         around = "" if half is None else f" +- {half * 1e3:.2g}"
-        yield f"step: {evidence.step.mean * 1e3:,.4g}{around} ms"
+        drift = evidence.step.drift
+        later = "" if drift is None or abs(drift) < _DRIFT else f", {drift:+.0%} in the second half"
+        yield f"step: {evidence.step.mean * 1e3:,.4g}{around} ms{later}"
+    if evidence.passes:
+        longest = max(evidence.passes, key=lambda each: each.steps)
+        parts = (f"{name} {_ms(longest.quantiles[name])}" for name in ("p50", "p95", "p99", "max"))
+        yield f"each of {longest.steps} steps: {', '.join(parts)}"
     for each in evidence.ranks:
         waits = "" if each.communication is None else f", other ranks {_ms(each.communication)}"
         yield (

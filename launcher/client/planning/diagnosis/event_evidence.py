@@ -21,10 +21,8 @@ from launcher.shared import (
     DataWait,
     PassTimes,
     RankTimes,
-    WaitKind,
     explain_wait,
-    is_mostly,
-    largest_kind,
+    loading_kind,
 )
 
 if TYPE_CHECKING:
@@ -216,7 +214,7 @@ class EventEvidence:
         elif found.bound is Cause.TOO_SHORT:
             found = replace(found, share=share)
         if found.kind is None and rates is None:
-            found = replace(found, kind=self._loading_kind())
+            found = replace(found, kind=loading_kind(self.passes))
         return replace(found, steps=slowest.steps, seconds=slowest.total)
 
     @property
@@ -229,13 +227,6 @@ class EventEvidence:
     def steps_by_rank(self) -> dict[str, int]:
         """Batches that each rank has taken."""
         return {rank: each.steps for rank, each in self._by_rank().items()}
-
-    def _loading_kind(self) -> WaitKind | None:
-        """Return what a rank that loads its data itself mostly waits for meanwhile."""
-        doing = [each for one in self.passes for each in one.doing if each.phase == "data"]
-        kind, seconds = largest_kind(doing)
-        waiting = sum(each.seconds for each in doing if each.kind != "running")
-        return kind if is_mostly(seconds, waiting) else None
 
     def _by_rank(self, only: str | None = None) -> dict[str, _Pass]:
         """Return the sums of each rank over all passes, or those over one stream."""

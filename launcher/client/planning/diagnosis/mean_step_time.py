@@ -38,12 +38,14 @@ class MeanStepTime:
     """Mean seconds of a step. error: the standard error of the mean; None from too few windows.
 
     steps: number of steps behind the mean. batches: number of batch means behind the error.
+    drift: change from the first half of the batches to the second; None from too few.
     """
 
     mean: float
     error: float | None
     steps: int
     batches: int
+    drift: float | None = None
 
     @property
     def half_width(self) -> float | None:
@@ -60,7 +62,13 @@ def mean_step_time(windows: Sequence[StepWindow]) -> MeanStepTime | None:
     batches = _joined(kept)
     steps = sum(each.steps for each in kept)
     mean = sum(each.seconds for each in kept) / steps
-    return MeanStepTime(mean=mean, error=_error(batches, mean), steps=steps, batches=len(batches))
+    return MeanStepTime(
+        mean=mean,
+        error=_error(batches, mean),
+        steps=steps,
+        batches=len(batches),
+        drift=_drift(batches),
+    )
 
 
 def t95(batches: int) -> float:
@@ -77,6 +85,17 @@ def _joined(windows: Sequence[StepWindow]) -> list[StepWindow]:
         StepWindow(sum(each.steps for each in part), sum(each.seconds for each in part))
         for part in parts
     ]
+
+
+def _drift(batches: Sequence[StepWindow]) -> float | None:
+    middle = len(batches) // 2
+    if middle < _FEWEST_BATCHES:
+        return None
+    first, second = (
+        sum(each.seconds for each in half) / sum(each.steps for each in half)
+        for half in (batches[:middle], batches[middle:])
+    )
+    return second / first - 1
 
 
 def _error(batches: Sequence[StepWindow], mean: float) -> float | None:
