@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -49,13 +50,22 @@ def words(seen: ObservedRates) -> str:
 
 
 def test_a_finer_cause_is_in_the_closing_sentence() -> None:
-    read = {"stream": "a", "steps": 50, "total_seconds": 100.0, "between_seconds": 0.0}
+    read: dict[str, Any] = {
+        "stream": "a",
+        "steps": 50,
+        "total_seconds": 100.0,
+        "between_seconds": 0.0,
+    }
     read |= {"garbage_seconds": 0.0, "waits": {"first": 0.1, "late": 0.0}, "own": {"late": 0.0}}
     read |= {"step": {}, "doing": [["data", "lock", "read (a.py:9)", 30.0]]}
     found = close_own_loading(100.0, 40.0, 50, 1, True, passes=[read])
     assert found is not None
     assert found.text.startswith("input-bound 40% of the time")
     assert found.text.endswith("waits for a lock, in read (a.py:9)")
+    runs = {**read, "doing": [*read["doing"], ["data", "running", "read (a.py:9)", 300.0]]}
+    unseen = close_own_loading(100.0, 40.0, 50, 1, True, passes=[runs])
+    assert unseen is not None
+    assert unseen.kind is None
 
 
 def test_a_host_at_its_limit_alone_is_named_before_the_group_is_judged() -> None:

@@ -24,6 +24,9 @@ NOTHING_COMPUTED = 0.95
 #: Those that prepare batches and use the CPU for less than this share of their time wait for
 #: something else.
 COMPUTING = 0.5
+#: A kind of wait is known if a thread was seen to wait for this share of the time: one that wants a
+#: CPU, or Python's lock, is seen to run.
+SEEN_WAITING = 0.25
 #: Workers that are busy for this share of the time are saturated.
 SATURATED = 0.75
 #: A data host is at its limit alone if the others are busy for this share of the time at most.

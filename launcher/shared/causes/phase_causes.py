@@ -12,6 +12,7 @@ from launcher.shared.causes.cause import (
     COMMUNICATING,
     COMPUTING,
     FEWEST_STEPS,
+    SEEN_WAITING,
     SLOW_FIRST,
     WORTH_IT,
     Cause,
@@ -93,7 +94,8 @@ def loading_kind(passes: Iterable[PassTimes]) -> WaitKind | None:
     doing = [each for one in passes for each in one.doing if each.phase == "data"]
     kind, seconds = largest_kind(doing)
     waiting = sum(each.seconds for each in doing if each.kind != "running")
-    return kind if waiting and seconds >= COMPUTING * waiting else None
+    is_seen = waiting >= SEEN_WAITING * sum(each.seconds for each in doing)
+    return kind if waiting and is_seen and seconds >= COMPUTING * waiting else None
 
 
 def largest_kind(doing: Iterable[Doing]) -> tuple[WaitKind | None, float]:
