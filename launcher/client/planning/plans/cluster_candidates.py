@@ -77,12 +77,12 @@ class Candidate:
         """Dollars per step."""
         return self.step.seconds.times(self.per_hour / _HOUR)
 
-    @property
+    @functools.cached_property
     def dollars_per_sample(self) -> float:
         """Expected dollars per sample, which compares clusters of different global batches."""
         return self.per_hour / _HOUR * self.seconds_per_sample
 
-    @property
+    @functools.cached_property
     def seconds_per_sample(self) -> float:
         """Expected seconds per sample, with the job's start if the number of steps is known."""
         start = self.workload.start_seconds.mean / self._steps if self._steps else 0.0
