@@ -240,7 +240,9 @@ def test_the_guide_shows_what_is_printed_for_its_workload(launcher, tmp_path):
 PAID = {"g5.xlarge": 1.408, "g5.2xlarge": 1.515, "g5.12xlarge": 5.67, "m5.large": 0.115}
 
 
-def test_one_question_is_answered_as_shipped_after_an_update_and_without_prices(launcher, tmp_path):
+def test_one_question_is_answered_as_shipped_after_an_update_and_without_prices(
+    offline, launcher, tmp_path
+):
     guide = (Path(__file__).parents[2] / "docs" / "guides" / "planning.md").read_text()
     (tmp_path / "w.yaml").write_text(re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)[0])
     shown = re.findall(r"\$ launcher plan --workload w.yaml --limit 2\n(.*?)```", guide, re.DOTALL)
