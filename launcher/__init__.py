@@ -19,10 +19,10 @@ if TYPE_CHECKING:
         TrainingJobAnalytics,
     )
     from launcher.client.jobs import Job, JobMetrics, LogLine, MetricRecord, MetricSeries
+    from launcher.client.page import JobReport, report
     from launcher.client.planning import (
         Comparison,
         Diagnosis,
-        JobReport,
         Measure,
         Partition,
         PlanLimits,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         diagnose,
         partition,
         recommend,
-        report,
     )
     from launcher.client.sessions import (
         AwsSession,

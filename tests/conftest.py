@@ -202,3 +202,11 @@ def make_role(moto_address, aws):
         return made["Role"]["Arn"]
 
     return make
+
+
+@pytest.fixture
+def packaged_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The packaged prices alone: the folder of the user's own files, which is empty."""
+    monkeypatch.setenv("LAUNCHER_HOME", str(tmp_path))
+    monkeypatch.delenv("LAUNCHER_PRICES", raising=False)
+    return tmp_path

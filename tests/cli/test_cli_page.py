@@ -25,7 +25,8 @@ def options_of(verb):
         for option in each.load().params
         if isinstance(option, click.Option) and not option.hidden
     ]
-    return {name for option in options for name in option.opts if name.startswith("--")}
+    names = (name for option in options for name in (*option.opts, *option.secondary_opts))
+    return {name for name in names if name.startswith("--")}
 
 
 def words_of(text):

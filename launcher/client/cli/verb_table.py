@@ -70,6 +70,7 @@ VERB_GROUPS = {
         "status": Verb(home="status:status", line="Show the progress or outcome of job NAME."),
         "logs": Verb(home="logs:logs", line="Print the logs of job NAME."),
         "metrics": Verb(home="metrics:metrics", line="Show the metrics of job NAME over time."),
+        "ui": Verb(home="ui:ui", line="Show the jobs in a browser, live."),
         "report": Verb(home="report:report", line="Write a report on job NAME as one HTML file."),
         "diagnose": Verb(
             home="diagnose:diagnose",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from launcher.client.jobs.failure_advice import advice
     from launcher.client.jobs.failure_report import (
         NEEDS_ALL_HOSTS,
+        FailureReport,
         failure_of,
         host_of_reason,
         report_failure,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     )
     from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
     from launcher.client.jobs.job_screen import JobScreen, ShownState
+    from launcher.client.jobs.listed_jobs import job_table, plain_job
     from launcher.client.jobs.merged_log import LogLine, MergedLog
     from launcher.client.jobs.metric_records import (
         PERIOD_SECONDS,

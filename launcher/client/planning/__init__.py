@@ -1,6 +1,6 @@
 """Planning before a job is submitted: cost, capacity, profiles and the recommended cluster.
 
-Its subpackages are about jobs that ran: comparison, diagnosis and reporting.
+Its subpackages comparison and diagnosis are about jobs that ran.
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
-    from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
+    from launcher.client.planning.comparison.compared_job import (
+        ComparedGroup,
+        ComparedJob,
+        job_with_prices,
+    )
     from launcher.client.planning.comparison.comparison import (
         Comparison,
         change_text,
@@ -21,12 +25,22 @@ if TYPE_CHECKING:
     from launcher.client.planning.cuts.partitioner import PROFILES, partition
     from launcher.client.planning.cuts.timeline_picture import timeline_svg
     from launcher.client.planning.diagnosis.advice import Advice, advise, larger_types
-    from launcher.client.planning.diagnosis.diagnosis import Diagnosis, advice_text, diagnose
+    from launcher.client.planning.diagnosis.diagnosis import (
+        Diagnosis,
+        advice_text,
+        diagnose,
+        diagnosis_of,
+    )
+    from launcher.client.planning.diagnosis.evidence_reading import read_evidence
     from launcher.client.planning.diagnosis.job_evidence import JobEvidence
     from launcher.client.planning.diagnosis.mean_step_time import (
         MeanStepTime,
         StepWindow,
         mean_step_time,
+    )
+    from launcher.client.planning.diagnosis.observed_cluster import (
+        observe_cluster,
+        priced_groups,
     )
     from launcher.client.planning.plans.amounts import Measure
     from launcher.client.planning.plans.capacity_retries import (
@@ -47,6 +61,7 @@ if TYPE_CHECKING:
         Candidate,
         PricedType,
         can_prepare,
+        can_train,
         candidates,
         priced_cluster,
     )
@@ -77,11 +92,10 @@ if TYPE_CHECKING:
         recommendation_text,
     )
     from launcher.client.planning.plans.scatter import (
+        ClusterPoint,
         ClusterScatter,
-        ScatterArea,
-        position,
+        amounts,
         recommendation_scatter,
-        ticks,
     )
     from launcher.client.planning.plans.step_model import (
         SECONDS_PER_GB,
@@ -96,11 +110,12 @@ if TYPE_CHECKING:
         spare_vcpus,
         vcpu_speed,
     )
-    from launcher.client.planning.reporting.job_report import JobReport, report
-    from launcher.client.planning.reporting.plan_section import plan_section
-    from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun, plan_of_run
     from launcher.client.planning.workloads.dataset_profile import ProfileRequest, profile_datasets
-    from launcher.client.planning.workloads.job_profile import JobFigures, profile_of_job
+    from launcher.client.planning.workloads.job_profile import (
+        JobFigures,
+        profile_of_figures,
+        profile_of_job,
+    )
     from launcher.client.planning.workloads.this_machine import (
         MachineCpu,
         MeasuredStepTime,

@@ -7,6 +7,26 @@ from typing import TYPE_CHECKING
 from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
+    from launcher.client.show.page_blocks import (
+        Block,
+        Cell,
+        DotSeries,
+        JobsPage,
+        PageBar,
+        PageCard,
+        PageLine,
+        PageSection,
+        bars_block,
+        chart_block,
+        facts_block,
+        list_block,
+        most_points,
+        scatter_block,
+        table_block,
+        text_block,
+        thin,
+    )
+    from launcher.client.show.page_file import page_html
     from launcher.client.show.table import (
         NOTE_COLUMN,
         Markup,

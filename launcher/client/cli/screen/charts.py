@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from launcher.client.jobs import JobMetrics, MetricSeries, group_series
-from launcher.client.planning import ClusterScatter, position
+from launcher.client.planning import ClusterScatter
 from launcher.client.show import readable, short_number
 from launcher.shared import printable
 
@@ -147,22 +148,26 @@ class _Canvas:
 
 
 _PLAN_ROWS = 14
+#: Room around the points, as a factor.
+_MARGIN = 1.15
 #: Marks, of which a later one covers an earlier one at the same place.
 _OTHER, _PARETO, _BEST = "·", "o", "@"
 
 
 def plan_chart(scatter: ClusterScatter, width: int) -> list[str]:
     """Draw dollars over hours, as lines of `width` characters at most; both are logarithmic."""
-    labels = {0: _dollars(scatter.dollars[1]), _PLAN_ROWS - 1: _dollars(scatter.dollars[0])}
+    points = sorted(scatter.points, key=lambda point: (point.is_best, point.is_pareto))
+    hours, dollars = _ends([p.hours for p in points]), _ends([p.dollars for p in points])
+    labels = {0: _dollars(dollars[1]), _PLAN_ROWS - 1: _dollars(dollars[0])}
     margin = max(map(len, labels.values()))
     columns = max(10, width - margin - 2)
     cells = [[" "] * columns for _ in range(_PLAN_ROWS)]
-    for point in scatter.in_drawing_order:
-        column = round(position(point.hours, scatter.hours) * (columns - 1))
-        row = _PLAN_ROWS - 1 - round(position(point.dollars, scatter.dollars) * (_PLAN_ROWS - 1))
+    for point in points:
+        column = round(_position(point.hours, hours) * (columns - 1))
+        row = _PLAN_ROWS - 1 - round(_position(point.dollars, dollars) * (_PLAN_ROWS - 1))
         cells[row][column] = _BEST if point.is_best else _PARETO if point.is_pareto else _OTHER
     lines = [f"{labels.get(n, ''):>{margin}} |{''.join(row)}" for n, row in enumerate(cells)]
-    left, right = (f"{short_number(end)} h" for end in scatter.hours)
+    left, right = (f"{short_number(end)} h" for end in hours)
     between = " " * max(1, columns - len(left) - len(right))
     return [
         f"Price over time of {scatter.what}: {_BEST} recommended, {_PARETO} none is cheaper and "
@@ -175,3 +180,14 @@ def plan_chart(scatter: ClusterScatter, width: int) -> list[str]:
 
 def _dollars(value: float) -> str:
     return f"${short_number(value)}"
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of a logarithmic axis, with room around the points."""
+    return min(values) / _MARGIN, max(values) * _MARGIN
+
+
+def _position(value: float, axis: tuple[float, float]) -> float:
+    """Return the position of a value on a logarithmic axis, 0 to 1."""
+    low, high = (math.log(end) for end in axis)
+    return (math.log(value) - low) / (high - low)

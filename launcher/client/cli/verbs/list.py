@@ -8,13 +8,13 @@ import click
 
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.options.shared_options import age_option
-from launcher.client.cli.screen.job_table import job_table, plain
 from launcher.client.cli.screen.verb_output import (
     echo,
     print_json,
     print_message,
     with_output_option,
 )
+from launcher.client.jobs import job_table, plain_job
 from launcher.client.sessions import KeepsJobFiles, open_session
 from launcher.client.show import table_text
 
@@ -59,7 +59,7 @@ def list_jobs(
     disk = asked if is_long and isinstance(asked, KeepsJobFiles) else None
     detailed = asked if is_long or not asked.platform.bills else None
     if output == "json":
-        print_json({"jobs": [plain(job, detailed, disk) for job in jobs]})
+        print_json({"jobs": [plain_job(job, detailed, disk) for job in jobs]})
     elif not jobs:
         is_filtered = name_contains or status or since or session
         print_message(

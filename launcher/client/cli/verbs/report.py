@@ -15,8 +15,8 @@ from launcher.client.cli.screen.verb_output import (
     print_message,
     with_data_option,
 )
+from launcher.client.page import report as report_on
 from launcher.client.planning import Workload
-from launcher.client.planning import report as report_on
 
 
 @click.command()

@@ -115,10 +115,10 @@ def read_compared_job(job: Job) -> ComparedJob:
                 found[name].append((line.time - begin[0], value))
 
     evidence = read_evidence(job, take)
-    return replace(compared_job(job, evidence), metrics=dict(found))
+    return replace(job_with_prices(job, evidence), metrics=dict(found))
 
 
-def compared_job(job: Job, evidence: JobEvidence) -> ComparedJob:
+def job_with_prices(job: Job, evidence: JobEvidence) -> ComparedJob:
     """Return a job with its prices, from the evidence on it."""
     description = job.description()
     day = day_created(description)

@@ -117,13 +117,19 @@ class Comparison:
             work_ratio=ratio,
         )
 
+    @property
+    def table(self) -> Table:
+        """A row for each figure, with a column for each job."""
+        head, *rows = _rows(self)
+        return Table(columns=head, rows=rows, notes=[("", note) for note in _notes(self)])
+
     def __str__(self) -> str:
-        return table_text(_comparison_table(self))
+        return table_text(self.table)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return table_html(_comparison_table(self))
+        return table_html(self.table)
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, as `launcher compare --json` prints them."""
@@ -169,11 +175,6 @@ def compare(*jobs: Job | str) -> Comparison:
 
 
 _UNKNOWN = "unknown"
-
-
-def _comparison_table(comparison: Comparison) -> Table:
-    head, *rows = _rows(comparison)
-    return Table(columns=head, rows=rows, notes=[("", note) for note in _notes(comparison)])
 
 
 def _rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:

@@ -56,17 +56,23 @@ _NUMERIC = frozenset(_HEAD) - {"train", "data", "bottleneck"}
 
 def recommendation_text(recommendation: Recommendation, limit: int = 10) -> str:
     """Return the answer with its reason, the `limit` best clusters, and notes."""
+    answer, *lines = recommendation_lines(recommendation)
+    below = (f"  {line}" for line in lines)
+    return "\n".join([answer, *below, "", table_text(cluster_table(recommendation, limit))])
+
+
+def recommendation_lines(recommendation: Recommendation) -> list[str]:
+    """Return the answer, its reason, the trades of the best cluster, and its strategy."""
     best = recommendation.best
-    lines = [recommendation.answer, f"  {recommendation.reason}"]
+    lines = [recommendation.answer, recommendation.reason]
     if best and (needed := break_even(best)):
-        lines.append(f"  {needed}")
+        lines.append(needed)
     if best:
-        lines += [f"  {line}" for line in trades(best, recommendation.pareto)]
-        lines += [f"  {line}" for line in alternatives(best, recommendation.shown)]
+        lines += trades(best, recommendation.pareto)
+        lines += alternatives(best, recommendation.shown)
     if best and best.strategy:
-        lines.append(f"  {strategy_text(best)}")
-        lines += [f"  {warning}" for warning in strategy_warnings(best)]
-    return "\n".join([*lines, "", table_text(cluster_table(recommendation, limit))])
+        lines += [strategy_text(best), *strategy_warnings(best)]
+    return lines
 
 
 def cluster_table(recommendation: Recommendation, limit: int) -> Table:

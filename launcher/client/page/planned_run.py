@@ -9,24 +9,27 @@ from dataclasses import dataclass, replace
 
 from launcher.client import catalogue
 from launcher.client.catalogue import aws_regions
-from launcher.client.planning.comparison.compared_job import ComparedGroup, ComparedJob
-from launcher.client.planning.diagnosis.job_evidence import JobEvidence
-from launcher.client.planning.diagnosis.observed_cluster import observe_cluster, priced_groups
-from launcher.client.planning.plans.amounts import Measure
-from launcher.client.planning.plans.cluster_candidates import can_train, priced_cluster
-from launcher.client.planning.plans.recommendation import Recommendation, recommend
-from launcher.client.planning.plans.scatter import (
+from launcher.client.planning import (
     ClusterPoint,
     ClusterScatter,
+    ComparedGroup,
+    ComparedJob,
+    JobEvidence,
+    JobFigures,
+    Measure,
+    Recommendation,
+    Workload,
+    can_train,
+    observe_cluster,
+    priced_cluster,
+    priced_groups,
+    profile_of_figures,
+    recommend,
     recommendation_scatter,
 )
-from launcher.client.planning.workloads.job_profile import JobFigures, profile_of_figures
-from launcher.client.planning.workloads.workload import Workload
 from launcher.errors import PlatformError
 
 _HOUR, _MILLION = 3600, 1e6
-#: Factor around the run on the axes, which are logarithmic.
-_ROOM = 1.15
 _GIVE_ONE = "a workload that `launcher plan measure` has measured can be given with --workload"
 
 
@@ -41,7 +44,7 @@ class UnplannedRun:
 class PlannedRun:
     """The clusters that were compared for a job's workload, and the job's own among them.
 
-    source: of the workload. scatter: the clusters, and axes that have room for the run, too.
+    source: of the workload. scatter: the clusters.
     run: the job's cluster with the hours and dollars of the same work at its measured step.
     step: the measured seconds. expected: those that the plan has for the job's cluster; None where
     the job ran on other hosts than its types name, or the plan cannot compare it.
@@ -104,7 +107,7 @@ def plan_of_run(
     return PlannedRun(
         source=demand.source,
         recommendation=found,
-        scatter=_with_room(scatter, run, demand.unit),
+        scatter=replace(scatter, what=scatter.what.replace("samples", demand.unit)),
         run=run,
         step=step.mean,
         expected=_expected(evidence, priced, workload),
@@ -203,16 +206,3 @@ def _expected(evidence: JobEvidence, priced: ComparedJob, workload: Workload) ->
     cluster = priced_cluster(workload, evidence.region, train, train_price, data, data_price)
     expected = cluster.step.expected
     return expected if math.isfinite(expected) else None
-
-
-def _with_room(scatter: ClusterScatter, run: ClusterPoint, unit: str) -> ClusterScatter:
-    """Return the scatter with the run within its axes, and the words for its work."""
-    return replace(
-        scatter,
-        what=scatter.what.replace("samples", unit),
-        hours=(min(scatter.hours[0], run.hours / _ROOM), max(scatter.hours[1], run.hours * _ROOM)),
-        dollars=(
-            min(scatter.dollars[0], run.dollars / _ROOM),
-            max(scatter.dollars[1], run.dollars * _ROOM),
-        ),
-    )

@@ -11,13 +11,15 @@ from typing import Any
 
 from launcher.client.home import writing
 from launcher.client.jobs import Job
-from launcher.client.planning.plans.recommendation_json import plain_recommendation
-from launcher.client.planning.reporting.planned_run import PlannedRun, UnplannedRun
-from launcher.client.planning.reporting.report_chart import ChartBar
-from launcher.client.planning.reporting.report_facts import ReportFacts, read_report_facts
-from launcher.client.planning.reporting.report_html import report_html
-from launcher.client.planning.workloads.workload import Workload
+from launcher.client.page.job_page import job_page
+from launcher.client.page.planned_run import PlannedRun, UnplannedRun
+from launcher.client.page.report_facts import ReportFacts, read_report_facts
+from launcher.client.planning import (
+    Workload,
+    plain_recommendation,
+)
 from launcher.client.sessions import session_of
+from launcher.client.show import PageBar, page_html
 from launcher.shared import write_complete
 
 #: Height of a report in a notebook, in which it scrolls.
@@ -92,7 +94,7 @@ def report(job: Job | str, *, workload: Workload | None = None) -> JobReport:
     """
     known = Job(job, session_of(job)) if isinstance(job, str) else job
     facts = read_report_facts(known, workload=workload)
-    return JobReport(job_name=known.name, html=report_html(facts), facts=facts)
+    return JobReport(job_name=known.name, html=page_html(job_page(facts)), facts=facts)
 
 
 _CLUSTERS = 10
@@ -115,7 +117,7 @@ def _plan(plan: PlannedRun | UnplannedRun) -> dict[str, Any]:
     }
 
 
-def _bar(name: str, bar: ChartBar) -> dict[str, Any]:
+def _bar(name: str, bar: PageBar) -> dict[str, Any]:
     return {name: bar.name, "begin": _time(bar.begin), "end": _time(bar.end)}
 
 

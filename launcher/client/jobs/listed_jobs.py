@@ -1,4 +1,4 @@
-"""The table of `launcher list`."""
+"""Jobs in a list: with each its state, age, groups, cost, and last metric or failure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.jobs import failure_of, final_metrics, host_groups
+from launcher.client.jobs.failure_report import failure_of
+from launcher.client.jobs.group_hosts import host_groups
+from launcher.client.jobs.metric_records import final_metrics
 from launcher.client.sessions import KeepsJobFiles, PlatformSession
 from launcher.client.show import Note, Table, readable
 from launcher.errors import JobNotFound, LauncherError
 from launcher.shared import printable
 
 if TYPE_CHECKING:
-    from launcher.client.jobs import Bill
+    from launcher.client.jobs.billing import Bill
     from launcher.shared import TrainingJobDescription, TrainingJobSummary
 
 _HEADER = ("NAME", "STATUS", "CREATED", "DURATION")
@@ -47,7 +49,7 @@ def job_table(
     return Table(columns=columns, rows=rows, numbers=("SIZE",), notes=_notes(bills))
 
 
-def plain(
+def plain_job(
     job: TrainingJobSummary,
     session: PlatformSession | None,
     disk: KeepsJobFiles | None = None,
@@ -106,7 +108,7 @@ def _read(name: str, session: PlatformSession) -> tuple[TrainingJobDescription |
         now = session.describe_training_job(TrainingJobName=name)
         if not session.platform.bills:
             return now, None
-        from launcher.client.jobs import bill  # free jobs need not wait for it
+        from launcher.client.jobs.billing import bill  # free jobs need not wait for it
 
         return now, bill(now)
     except LauncherError:  # one job must not hide the others

@@ -1,0 +1,165 @@
+"""The page that lists jobs, and the one that compares some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from urllib.parse import quote
+
+from launcher.client.catalogue import dollars_text
+from launcher.client.jobs import MetricSeries, group_series, plain_job
+from launcher.client.page.job_page import LAUNCHERS_OWN, TONES, binned_lines, configuration
+from launcher.client.page.report_facts import ReportFacts
+from launcher.client.planning import ComparedJob, Comparison
+from launcher.client.sessions import PlatformSession
+from launcher.client.show import (
+    Block,
+    Cell,
+    JobsPage,
+    PageLine,
+    PageSection,
+    Table,
+    chart_block,
+    readable,
+    table_block,
+    text_block,
+)
+
+#: Jobs that are listed.
+_MOST_JOBS = 200
+
+
+def list_page(session: PlatformSession) -> JobsPage:
+    """Return the page of a session's jobs, newest first."""
+    jobs = session.list_training_jobs(
+        NameContains=None, StatusEquals=None, CreationTimeAfter=None, limit=_MOST_JOBS
+    )["TrainingJobSummaries"]
+    rows = [_job_row(job) for job in (plain_job(each, session) for each in jobs)]
+    table = Table(
+        title="jobs",
+        columns=("job", "state", "age", "ran for", "cost", "hosts", "last metric or reason"),
+        numbers=("age", "ran for", "cost"),
+    )
+    some = [table_block(table, rows, pick="/compare?jobs=")]
+    none = [text_block("No jobs yet: `launcher run` sends one.")]
+    return JobsPage(
+        title="Jobs",
+        subtitle="Tick two or more to compare them.",
+        sections=[PageSection(title="All jobs", blocks=some if rows else none)],
+        footer="Served by launcher ui, which only reads.",
+    )
+
+
+def _job_row(job: dict[str, object]) -> list[Cell]:
+    name, status, created = str(job["name"]), str(job["status"]), job["creation_time"]
+    assert isinstance(created, datetime)
+    ended = job["end_time"]
+    now = datetime.now(timezone.utc)
+    age = (now - created).total_seconds()
+    ran = ((ended if isinstance(ended, datetime) else now) - created).total_seconds()
+    cost = job.get("cost")
+    dollars = cost.get("dollars") if isinstance(cost, dict) else None
+    return [
+        {"text": name, "href": f"/jobs/{quote(name)}"},
+        {"text": status, "tone": TONES.get(status, "go")},
+        {"text": _days(age), "order": age},
+        {"text": readable(ran), "order": ran},
+        {"text": "" if dollars is None else dollars_text(dollars), "order": dollars or 0},
+        ", ".join(_groups(job.get("groups"))),
+        _last(job),
+    ]
+
+
+def _days(seconds: float) -> str:
+    """Return an age: as hours and minutes, or from two days on as days."""
+    days = int(seconds // 86_400)
+    return f"{days} days" if days > 1 else readable(seconds)
+
+
+def _groups(groups: object) -> Iterator[str]:
+    for each in groups if isinstance(groups, list) else ():
+        yield f"{len(each['hosts'])} x {each['instance_type']}"
+
+
+def _last(job: dict[str, object]) -> str:
+    if reason := job.get("failure_reason"):
+        return str(reason).splitlines()[0]
+    metrics = job.get("metrics")
+    found = list(metrics.items()) if isinstance(metrics, dict) else []
+    return f"{found[-1][0]} {found[-1][1]:.4g}" if found else ""
+
+
+def compare_page(jobs: Sequence[ReportFacts]) -> JobsPage:
+    """Return the page that puts jobs side by side: figures, metrics, and what was changed."""
+    table = Comparison(jobs=tuple(map(_with_metrics, jobs))).table
+    columns = ("figure", *table.columns[1:])
+    figures = table_block(Table(title="figures", columns=columns), table.rows)
+    notes = [text_block(text, "faint") for _, text in table.notes]
+    return JobsPage(
+        title="Compared",
+        subtitle=", ".join(table.columns[1:]),
+        sections=[
+            PageSection(title="Figures", blocks=[figures, *notes]),
+            PageSection(title="Metrics", blocks=list(_metric_charts(jobs))),
+            PageSection(title="What was changed", blocks=[_changes(jobs)]),
+        ],
+        footer="Times are counted from each job's beginning.",
+    )
+
+
+def _with_metrics(job: ReportFacts) -> ComparedJob:
+    """Return a job with the values of its own metrics, which are compared at equal cost."""
+    own = (each for each in job.series if not each.metric_name.startswith(LAUNCHERS_OWN))
+    return replace(
+        job.priced,
+        metrics={
+            name: [
+                (time - job.begin, value)
+                for each in series
+                for time, value in zip(each.times, each.values, strict=True)
+            ]
+            for name, _, series in group_series(list(own))
+        },
+    )
+
+
+def _metric_charts(jobs: Sequence[ReportFacts]) -> Iterator[Block]:
+    """Yield a chart for each metric, with the mean over the hosts of each job."""
+    lines: dict[str, list[PageLine]] = {}
+    for job in jobs:
+        found = [each for each in job.series if not each.metric_name.startswith("host/")]
+        for name, group, series in group_series(found):
+            title = f"{name}, {group}" if group else name
+            lines.setdefault(title, []).append(_mean_line(job, series))
+        if job.step_times:
+            lines.setdefault("time of a step", []).append(_named(job, job.step_times))
+    for title, found_lines in lines.items():
+        unit = "seconds" if title == "time of a step" else "plain"
+        yield chart_block(title, found_lines, unit=unit)
+
+
+def _mean_line(job: ReportFacts, series: Sequence[MetricSeries]) -> PageLine:
+    points = [point for each in series for point in zip(each.times, each.values, strict=True)]
+    return _named(job, points)
+
+
+def _named(job: ReportFacts, points: Sequence[tuple[float, float]]) -> PageLine:
+    name = job.priced.job_name
+    (line,) = binned_lines(points, job.begin, [(name, lambda values: sum(values) / len(values))])
+    return line
+
+
+def _changes(jobs: Sequence[ReportFacts]) -> Block:
+    """Return the configuration in which the jobs differ."""
+    found = [dict(configuration(job)) for job in jobs]
+    labels = dict.fromkeys(label for each in found for label in each)
+    rows = [
+        (label, *(each.get(label, "-") for each in found))
+        for label in labels
+        if len({each.get(label) for each in found}) > 1
+    ]
+    names = [job.priced.job_name for job in jobs]
+    if not rows:
+        return text_block("Nothing in their configuration differs.")
+    return table_block(Table(title="changes", columns=("", *names)), rows)

@@ -1,1 +1,0 @@
-"""Report on a job that runs or ran: one HTML file that needs no network."""
