@@ -33,7 +33,7 @@ from launcher.data.metrics import (
     render,
     stream_totals,
 )
-from launcher.shared import format_event, parse_event
+from launcher.shared import EVENTS_VARIABLE, format_event, parse_event
 
 # Meters -----------------------------------------------------------------------------------------
 
@@ -78,11 +78,21 @@ def wait_for_a_socket() -> None:
     ],
     ids=["lock", "child", "sleep", "network"],
 )
-def test_a_wait_is_told_by_what_the_kernel_says(wait: Callable[[], object], kind: str) -> None:
+def test_a_wait_is_told_by_what_the_kernel_says(
+    wait: Callable[[], object], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(EVENTS_VARIABLE, "unused")  # as on a host
     samples = WaitSamples(lambda: "own")
     wait()
     found = samples.by_kind()
     assert max(found, key=lambda each: found[each]) == kind
+
+
+def test_outside_a_job_a_script_gets_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(EVENTS_VARIABLE, raising=False)
+    before = threading.active_count()
+    assert WaitSamples(lambda: "own").take() == []
+    assert threading.active_count() == before
 
 
 def test_epochs_add_up_and_only_the_first_batch_of_all_is_start_up() -> None:

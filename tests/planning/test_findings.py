@@ -77,7 +77,7 @@ def ranks(*times: tuple[float | None, ...], steps: int = 50) -> dict[str, Any]:
 
 def read(*doing: tuple[str, str, str, float], stream: str = "a", **more: Any) -> PassTimes:
     """A pass of 100 steps in 10 seconds, and what its rank was seen to do."""
-    made = {"steps": 100, "seconds": 10.0, "first": 0.0, "late_wait": 0.0, "late_own": 0.0}
+    made = {"steps": 100, "seconds": 10.0, "first": 0.0, "late_own": 0.0}
     made |= {"between": 0.0, "garbage": 0.0, "quantiles": {}}
     return PassTimes(stream=stream, doing=tuple(Doing(*each) for each in doing), **made | more)
 

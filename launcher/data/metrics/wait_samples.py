@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import heapq
+import os
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 from types import FrameType
 
-from launcher.shared import WaitKind, in_source, is_users
+from launcher.shared import EVENTS_VARIABLE, WaitKind, in_source, is_users
 
 #: Seconds between two samples: each takes some 30 us.
 _EVERY = 0.05
@@ -57,6 +58,8 @@ def kind_of(thread: int) -> WaitKind | None:
 class WaitSamples:
     """Seconds of the calling thread, by phase, by what it waits for, and by the user's function.
 
+    Outside a job, where nobody reads them, none are taken: a script or notebook gets no thread.
+
     phase: returns the phase of the thread now; None outside all.
     """
 
@@ -64,7 +67,8 @@ class WaitSamples:
         self.seconds: defaultdict[tuple[str, str, str], float] = defaultdict(float)
         self._phase, self._names_code = phase, names_code
         self._thread, self._ident = threading.get_native_id(), threading.get_ident()
-        threading.Thread(target=self._run, name="wait-samples", daemon=True).start()
+        if EVENTS_VARIABLE in os.environ:
+            threading.Thread(target=self._run, name="wait-samples", daemon=True).start()
 
     def by_kind(self) -> dict[str, float]:
         """Return the seconds of each kind of wait, of all phases."""

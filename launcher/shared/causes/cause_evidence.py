@@ -110,8 +110,8 @@ class Doing:
 class PassTimes:
     """One rank's pass over a stream, from all of its steps.
 
-    first: the wait for its first batch. late_wait, late_own: what late waits, and late parts of
-    the script's own, took longer than usual. between: seconds since the pass before it.
+    first: the wait for its first batch. late_own: what late parts of the script's own took longer
+    than usual. between: seconds since the pass before it.
     garbage: seconds of the garbage collector. quantiles: "p50" to "max", of whole steps.
     """
 
@@ -119,7 +119,6 @@ class PassTimes:
     steps: int
     seconds: float
     first: float
-    late_wait: float
     late_own: float
     between: float
     garbage: float
@@ -134,7 +133,6 @@ class PassTimes:
             steps=int(fields["steps"]),
             seconds=float(fields["total_seconds"]),
             first=float(fields["waits"]["first"]),
-            late_wait=float(fields["waits"]["late"]),
             late_own=float(fields["own"]["late"]),
             between=float(fields["between_seconds"]),
             garbage=float(fields["garbage_seconds"]),
