@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from click.testing import CliRunner
 from shown_pages import blocks, shown_page, words
 from test_page_in_browsers import LongJob
 
 from launcher import LocalSession
+from launcher.client.cli import main
 from launcher.client.page import PageServer
 
 
@@ -141,3 +147,24 @@ def test_what_is_not_there_is_said(browser: Browser, path: str) -> None:
     assert status == 404
     assert text
     assert headers["Content-Type"].startswith("text/plain")
+
+
+def test_the_verb_prints_the_address_and_ends_by_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "launcher", "ui", "--no-open"]
+    with subprocess.Popen(
+        command,
+        env={**os.environ, "LAUNCHER_HOME": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as verb:
+        assert verb.stdout is not None
+        reader = Browser(url := verb.stdout.readline().strip())
+        reader.open(url)
+        assert "No jobs yet" in reader.get("/")[1]
+        taken = CliRunner().invoke(main, ["ui", "--no-open", "--port", str(reader.port)])
+        verb.send_signal(signal.SIGINT)
+        out, err = verb.communicate(timeout=60)
+    assert (verb.returncode, out, err) == (0, "", "This address works once; Ctrl-C ends it.\n")
+    assert taken.exit_code == 2
+    assert f"cannot listen on port {reader.port} of 127.0.0.1" in taken.stderr

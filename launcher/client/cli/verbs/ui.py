@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import webbrowser
 
 import click
 
 from launcher.client.cli.options.session_options import session_option
-from launcher.client.cli.screen.verb_output import echo, print_message
+from launcher.client.cli.screen.verb_output import echo, print_message, with_exit_code
 from launcher.client.page import PageServer
 from launcher.client.sessions import open_session
 from launcher.errors import PlatformError
@@ -22,6 +23,7 @@ from launcher.errors import PlatformError
 )
 @click.option("--open/--no-open", "is_opened", default=True, help="Open the browser, or not.")
 @session_option
+@with_exit_code
 def ui(port: int, is_opened: bool, session: str | None) -> int:
     """Show the jobs in a browser, live.
 
@@ -32,11 +34,15 @@ def ui(port: int, is_opened: bool, session: str | None) -> int:
     try:
         server = PageServer(open_session(session or "local"), port)
     except OSError as error:
-        raise PlatformError(f"port {port} cannot be listened on: {error.strerror}") from error
+        raise PlatformError(
+            f"cannot listen on port {port} of 127.0.0.1: {error.strerror}: stop the program that "
+            "uses it, or choose another --port"
+        ) from error
     with server:
         echo(server.url)
         print_message("This address works once; Ctrl-C ends it.")
         if is_opened:
             webbrowser.open(server.url)
-        server.serve()
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve()
     return 0
