@@ -134,7 +134,14 @@ class EpochRecorder:
         if self.waits_since is not None:
             self._clock.waited(self.waits_since, time.perf_counter())
         self._counters.end(self._clock)
-        fields: dict[str, Any] = {}
+        fields: dict[str, Any] = {
+            "stream": plan.spec.name,
+            "epoch": plan.epoch,
+            "steps": self._clock.steps,
+            "samples": progress.samples - skipped.count + skipped.repeated,
+            "pads": progress.pads,
+            "drops": progress.drops,
+        }
         if plan.spec.batch_sampler is None:  # it makes batches of any size
             fields["batch_size"] = plan.spec.batch_size or 1
         if skipped.count:
@@ -143,16 +150,9 @@ class EpochRecorder:
                 fields["repeated"] = skipped.repeated
             fields["first_skipped"] = skipped.indices
             fields["first_traceback"] = skipped.remote_traceback
-        fields |= {"stream": plan.spec.name, "epoch": plan.epoch}
-        fields |= {**self._clock.fields(), **_this_script().end(), "steps": self._clock.steps}
+        fields |= {**self._clock.fields(), **_this_script().end()}
         in_process.this_process().add_pass(fields)
-        log_event(
-            "data_epoch",
-            samples=progress.samples - skipped.count + skipped.repeated,
-            pads=progress.pads,
-            drops=progress.drops,
-            **fields,
-        )
+        log_event("data_epoch", **fields)
 
 
 class _ScriptTimes:

@@ -1,12 +1,12 @@
 """`launcher plan types`."""
 
 import json
-from datetime import date
 
 import pytest
 from click.testing import CliRunner
 from price_lists import TRAINING, Offer, csv_file, serving
 
+from launcher.client import catalogue
 from launcher.client.cli import main
 
 
@@ -145,7 +145,7 @@ def test_update_asks_ec2_where_there_are_credentials(launcher, aws, price_server
     assert types["new"] == ["ml.m5zn.large"]
     assert types["count"] > 200
     lines = launcher("ml.m5zn.large").stdout.splitlines()
-    assert f"asked by `launcher plan types --update` ({date.today()})" in lines[1]
+    assert f"asked by `launcher plan types --update` ({catalogue.today()})" in lines[1]
     assert "0.2 $/h" in lines[-1]
 
 

@@ -15,6 +15,7 @@ import pytest
 from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from botocore.exceptions import ClientError
 from customer import GROUP, Customer
 
 JSON = {"Content-Type": "application/x-amz-json-1.1"}
@@ -231,6 +232,10 @@ def is_error_of_aws(trick: Trick, content: bytes) -> bool:
 def test_no_signed_trick_is_a_fault_of_the_endpoint(customer: Customer, kind: str) -> None:
     customer.s3.create_bucket(Bucket="tricks")
     customer.s3.put_object(Bucket="tricks", Key="key", Body=b"content")
+    for name in ("create_log_group", "create_log_stream"):  # for FilterLogEvents to look through
+        stream = {"logStreamName": "job-1/algo-1-1"} if name == "create_log_stream" else {}
+        with contextlib.suppress(ClientError):  # another kind's test has made it
+            getattr(customer.logs, name)(logGroupName="/aws/sagemaker/TrainingJobs", **stream)
     wrong = []
     for trick in tricks(kind):
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from failing_jobs import OTHERS, TWENTY, table
+from shown_pages import shown_page
 
 from launcher.client.jobs import Job
 from launcher.client.sessions import LocalSession
@@ -54,7 +55,10 @@ def test_a_failure_has_one_cause_on_every_screen(terminal, case):
     assert brief[:59] in terminal("list").stdout
     page = terminal.folder / "job-1.html"
     assert terminal("report", "job-1", "--out", page).exit_code == 0
-    assert f"<b>Cause</b> {brief}" in unescape(page.read_text())
+    (card,) = (
+        each for each in shown_page(page.read_text())["cards"] if each["label"] == "Why it failed"
+    )
+    assert card["value"] == headline
     found = Job("job-1", LocalSession(terminal.home))
     assert brief in unescape(found._repr_html_())
     assert found.failure().headline == headline

@@ -155,6 +155,7 @@ LOGIN = "arn:aws:lambda:us-east-1:111122223333:function:login"
 
 #: (just allowed, just refused, what is said then)
 LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "least max_run": ({"max_run": 1}, {"max_run": 0}, "max_run is 0"),
     "most max_run": ({"max_run": 2419200}, {"max_run": 2419201}, "max_run is 2419201"),
     "least volume": ({"volume_size": 1}, {"volume_size": 0}, "volume_size is 0"),
     "most volume": ({"volume_size": 16384}, {"volume_size": 16385}, "volume_size is 16385"),

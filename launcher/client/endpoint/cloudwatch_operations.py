@@ -63,7 +63,8 @@ class Logs:
                 logs_backends[self._account][region].ensure_log_group(GROUP)
                 for job in self._requested_jobs(arguments, region):
                     self._publish(job, region, arguments)
-                if operation == "FilterLogEvents" and "logStreamNamePrefix" in arguments:
+                prefix = arguments.get("logStreamNamePrefix")
+                if operation == "FilterLogEvents" and isinstance(prefix, str):
                     arguments = self._without_prefix(arguments, region)
             yield arguments
 

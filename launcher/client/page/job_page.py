@@ -81,12 +81,10 @@ def _times(facts: ReportFacts) -> Iterator[str]:
 def _cards(facts: ReportFacts) -> Iterator[PageCard]:
     priced, evidence = facts.priced, facts.diagnosis.evidence
     if facts.failure is not None:
-        place = f"{facts.failure.host}: " if facts.failure.host else ""
-        fix = facts.failure.fix or ""
         yield PageCard(
             label="Why it failed",
-            value=place + facts.failure.headline,
-            note=fix,
+            value=facts.failure.headline,
+            note=facts.failure.fix or "",
             tone="bad",
             wide=True,
         )

@@ -7,17 +7,20 @@ https://docs.kernel.org/filesystems/proc.html
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import gc
 import heapq
 import os
+import re
 import sys
+import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
-from types import FrameType
 
 from launcher.shared import EVENTS_VARIABLE, WaitKind, in_source, is_users
 
@@ -37,6 +40,9 @@ _WAITS = {
         *("filemap", "nfs", "rpc_", "fuse", "request_wait", "ext4", "xfs", "wb_", "balance_dirty"),
     ),
 }
+#: Lines of faulthandler.
+_THREAD = re.compile(r"(Current thread|Thread) 0x(?P<ident>[0-9a-f]+)")
+_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<name>.*)$')
 #: Frames of the user's code that are named at most: the rest counts without a place.
 _MOST_PLACES = 50
 
@@ -66,6 +72,9 @@ class WaitSamples:
     def __init__(self, phase: Callable[[], str | None], *, names_code: bool = True) -> None:
         self.seconds: defaultdict[tuple[str, str, str], float] = defaultdict(float)
         self._phase, self._names_code = phase, names_code
+        self._stacks: _Stacks | None = None
+        self._read_again = 0.0
+        self._last = self._read_in = ""
         self._thread, self._ident = threading.get_native_id(), threading.get_ident()
         if EVENTS_VARIABLE in os.environ:
             threading.Thread(target=self._run, name="wait-samples", daemon=True).start()
@@ -85,6 +94,9 @@ class WaitSamples:
         return [[*key, round(seconds, 2)] for key, seconds in largest]
 
     def _run(self) -> None:
+        if self._names_code:
+            with contextlib.suppress(OSError):  # without it, times have no places
+                self._stacks = _Stacks()
         before = time.perf_counter()
         while True:
             time.sleep(_EVERY)
@@ -95,29 +107,77 @@ class WaitSamples:
                 self._add(phase, "running" if kind is None else kind.value, now - before)
             before = now
 
+    def _where(self, phase: str) -> str:
+        """Return the user's functions that run, or ran when this phase's were read last."""
+        began = time.perf_counter()
+        is_rare = phase not in _STEADY and phase != self._read_in
+        if self._stacks and (is_rare or began >= self._read_again):
+            self._last, self._read_in = _place(self._stacks.frames(self._ident)), phase
+            now = time.perf_counter()
+            self._read_again = now + _REST * (now - began)
+        return self._last if phase == self._read_in else ""
+
     def _add(self, phase: str, kind: str, seconds: float) -> None:
-        where = _place(sys._current_frames().get(self._ident)) if self._names_code else ""
-        key = (phase, kind, where)
+        key = (phase, kind, self._where(phase))
         if key not in self.seconds and len(self.seconds) >= _MOST_PLACES:
             key = (phase, kind, "")
         self.seconds[key] += seconds
 
 
-def _place(frame: FrameType | None) -> str:
+#: A stack is read once it was not read for this many times of what reading it took, some 1 ms.
+_REST = 400
+#: Phases that come with each step.
+_STEADY = ("data", "own")
+
+
+class _Stacks:
+    """Reads what a thread of this process runs, as faulthandler writes it.
+
+    It must not be read by `sys._current_frames`: the thread goes on between two of its frames, and
+    an older one is then read from memory that is used for something else (seen with Python 3.11: a
+    crash of the process). faulthandler writes a whole stack while no thread runs.
+    """
+
+    def __init__(self) -> None:
+        self._file = _memory_file()
+
+    def frames(self, ident: int) -> Iterator[tuple[str, str, str]]:
+        """Yield file, line and function of a thread's frames, the innermost first."""
+        os.ftruncate(self._file, 0)
+        os.lseek(self._file, 0, os.SEEK_SET)
+        faulthandler.dump_traceback(self._file, all_threads=True)
+        text = os.pread(self._file, os.lseek(self._file, 0, os.SEEK_END), 0)
+        is_wanted = False
+        for line in text.decode("ascii", errors="replace").splitlines():
+            if found := _FRAME.match(line):
+                if is_wanted:
+                    yield found["file"], found["line"], found["name"]
+            elif found := _THREAD.match(line):
+                is_wanted = int(found["ident"], 16) == ident
+
+
+def _memory_file() -> int:
+    """Return the descriptor of a file without a name, in memory where the system has such files."""
+    if sys.platform == "linux":
+        return os.memfd_create("stacks")
+    descriptor, path = tempfile.mkstemp()
+    os.unlink(path)  # noqa: PTH108 (a Path is not needed)
+    return descriptor
+
+
+def _place(frames: Iterable[tuple[str, str, str]]) -> str:
     """Return the user's functions that run, the outermost first, such as "save (train.py:9)"."""
     names: list[str] = []
     place = ""
-    while frame is not None:
-        code = frame.f_code
-        if is_users(code.co_filename):
-            if names and names[0] == code.co_name:  # it calls itself
+    for file, line, name in frames:
+        if is_users(file):
+            if names and names[0] == name:  # it calls itself
                 names.pop(0)
-            if code.co_name != "<module>" or not names:
-                place = f" ({in_source(code.co_filename)}:{frame.f_lineno})"
-                names.insert(0, code.co_name)
-        elif code.co_name == "save" and code.co_filename.endswith("torch/serialization.py"):
+            if name != "<module>" or not names:
+                place = f" ({in_source(file)}:{line})"
+                names.insert(0, name)
+        elif name == "save" and file.endswith("torch/serialization.py"):
             names.insert(0, "torch.save")
-        frame = frame.f_back
     return f"{names[0]}{place}{''.join(f' > {name}' for name in names[1:])}" if names else ""
 
 
