@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         metric_table,
         row_of,
         sparkline,
-        thinned,
     )
     from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
     from launcher.client.jobs.job_screen import JobScreen, ShownState

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.metric_records import MetricRecord, records_from_any
 from launcher.client.sessions import metric_patterns
-from launcher.client.show import Markup, Table, short_number, table_html
+from launcher.client.show import Markup, Table, short_number, table_html, thin
 from launcher.errors import LauncherError, Problem, SpecError
 from launcher.shared import choice_fix
 
@@ -245,7 +245,7 @@ def sparkline(times: Sequence[float], values: Sequence[float]) -> str:
     """Return SVG of a line through finite values, by time; empty for fewer than two."""
     if len(values) < 2:
         return ""
-    chosen = thinned(values)
+    chosen = thin(values, _POINTS)
     low, high = min(values), max(values)
     points = " ".join(
         f"{_place(times[index], times[0], times[-1], _WIDTH):.1f},"
@@ -263,16 +263,3 @@ def _place(value: float, low: float, high: float, size: int) -> float:
     span = high / 2 - low / 2  # halved, as a difference of two floats may overflow
     share = (value / 2 - low / 2) / span if span > 0 else 0.5
     return _MARGIN + share * (size - 2 * _MARGIN)
-
-
-def thinned(values: Sequence[float]) -> list[int]:
-    """Return the indices of the first, the last, and the extreme values of each part."""
-    count = len(values)
-    if count <= _POINTS:
-        return list(range(count))
-    found = {0, count - 1}
-    parts = _POINTS // 2
-    for part in range(parts):
-        inside = range(part * count // parts, (part + 1) * count // parts)
-        found |= {min(inside, key=values.__getitem__), max(inside, key=values.__getitem__)}
-    return sorted(found)

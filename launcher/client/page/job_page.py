@@ -57,13 +57,14 @@ def job_page(facts: ReportFacts, log_address: str = "") -> JobsPage:
     """Return the page of a job. log_address: where a host's whole log is, before its name."""
     description, written = facts.description, f"{facts.written:%Y-%m-%d %H:%M:%S} UTC"
     status, secondary = description["TrainingJobStatus"], description["SecondaryStatus"]
+    begin = datetime.fromtimestamp(facts.begin, tz=timezone.utc)
     groups = (
         f"{each.name}: {len(each.hosts)} x {each.instance_type}"
         for each in host_groups(description)
     )
     return JobsPage(
         title=facts.priced.job_name,
-        subtitle=" · ".join([*_times(facts), *groups]),
+        subtitle=" · ".join([f"began {begin:%Y-%m-%d %H:%M} UTC", *groups]),
         state=status if status == secondary else f"{status} ({secondary})",
         tone=TONES.get(status, "go"),
         cards=tuple(_cards(facts)),
@@ -71,11 +72,6 @@ def job_page(facts: ReportFacts, log_address: str = "") -> JobsPage:
         is_final=status in TERMINAL_STATUSES,
         footer=f"Written {written} by Launcher. Times are counted from the job's beginning.",
     )
-
-
-def _times(facts: ReportFacts) -> Iterator[str]:
-    begin = datetime.fromtimestamp(facts.begin, tz=timezone.utc)
-    yield f"began {begin:%Y-%m-%d %H:%M} UTC"
 
 
 def _cards(facts: ReportFacts) -> Iterator[PageCard]:
@@ -90,7 +86,7 @@ def _cards(facts: ReportFacts) -> Iterator[PageCard]:
         )
     for loss in facts.description.get("LocalLosses", ()):
         yield PageCard(label="Not kept", value=loss, tone="warn", wide=True)
-    is_over = facts.description["TrainingJobStatus"] in ("Completed", "Failed", "Stopped")
+    is_over = facts.description["TrainingJobStatus"] in TERMINAL_STATUSES
     yield PageCard(
         label="Ran for" if is_over else "Running for",
         value=readable(facts.end - facts.begin),
@@ -136,9 +132,13 @@ def _cost_card(priced: ComparedJob) -> PageCard:
 def _idle_dollars(group: ComparedGroup, priced: ComparedJob) -> float | None:
     """Return what the idle part of a group's accelerators, or else of its CPUs, cost."""
     share = group.idle_cpu if group.idle_gpu is None else group.idle_gpu
-    if share is None or group.per_hour is None or priced.billable_seconds is None:
-        return None
-    return share * group.per_hour / 3600 * priced.billable_seconds
+    total = _dollars(group, priced)
+    return None if share is None or total is None else share * total
+
+
+def _dollars(group: ComparedGroup, priced: ComparedJob) -> float | None:
+    seconds = priced.billable_seconds
+    return None if group.per_hour is None or seconds is None else group.per_hour / 3600 * seconds
 
 
 def _seconds(seconds: float) -> str:
@@ -148,7 +148,7 @@ def _seconds(seconds: float) -> str:
 def _sections(facts: ReportFacts, log_address: str) -> Iterator[PageSection]:
     user = [each for each in facts.series if not each.metric_name.startswith(LAUNCHERS_OWN)]
     hosts = [each for each in facts.series if each.metric_name.startswith("host/")]
-    data = [each for each in facts.series if each.metric_name in ("data/wait_share",)]
+    data = [each for each in facts.series if each.metric_name == "data/wait_share"]
     most = most_points(min(len(facts.series), 8 * len({each.metric_name for each in facts.series})))
     yield PageSection(title="Metrics", blocks=list(_charts(facts, user, most)))
     steps = [*_step_time(facts), *_charts(facts, data, most), *_step_parts(facts)]
@@ -417,13 +417,11 @@ def _cost(priced: ComparedJob) -> Iterator[Block]:
 
 
 def _cost_row(group: ComparedGroup, priced: ComparedJob) -> list[Cell]:
-    seconds = priced.billable_seconds
-    total = None if group.per_hour is None or seconds is None else group.per_hour / 3600 * seconds
     return [
         group.name,
         group.hosts,
         dollars_text(group.per_hour),
-        dollars_text(total),
+        dollars_text(_dollars(group, priced)),
         _share(group.idle_cpu),
         _share(group.idle_gpu),
         dollars_text(_idle_dollars(group, priced)),

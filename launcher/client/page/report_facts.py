@@ -174,7 +174,7 @@ class LineFacts:
         elif name == "train_step":
             parts = (fields["data_wait"], fields["compute"], fields.get("communication") or 0.0)
             self.step_times.append((line.time, float(sum(parts))))
-            self._at("epoch", fields["epoch"], line.time)
+            self.marks.setdefault(f"epoch {fields['epoch']}", line.time)
             self.progress = f"step {fields['step']} of {fields['steps']}, epoch {fields['epoch']}"
         elif name == "host_phase" and not self._passes:
             self.progress = f"{line.host} is {fields['doing']}" if fields["doing"] else ""
@@ -189,12 +189,9 @@ class LineFacts:
         self._passes[key] = now
         if now[0] > steps:
             self.step_times.append((line.time, (now[1] - seconds) / (now[0] - steps)))
-        self._at("epoch", fields["epoch"], line.time)
+        self.marks.setdefault(f"epoch {fields['epoch']}", line.time)
         whole = f" of {fields['steps']}" if fields.get("steps") else ""
         self.progress = f"step {fields['step']}{whole} of epoch {fields['epoch']}"
-
-    def _at(self, what: str, number: object, time: float) -> None:
-        self.marks.setdefault(f"{what} {number}", time)
 
 
 @dataclass
@@ -247,6 +244,7 @@ def read_report_facts(
     lines = LineFacts(MetricReader(description, own=True), kept)
     evidence = read_evidence(job, lines.add)
     series = _completed(lines.series, job, evidence)
+    spans = lines.hosts
     written = now or datetime.now(timezone.utc)
     priced = job_with_prices(job, evidence)
     record = job.record()
@@ -262,9 +260,9 @@ def read_report_facts(
         series=series.series(list(metric_patterns(description))),
         events=tuple(lines.events),
         hosts={
-            host: PageBar(name=group, begin=lines.hosts[host][0], end=lines.hosts[host][1])
+            host: PageBar(name=group, begin=spans[host][0], end=spans[host][1])
             for host, group in groups.items()
-            if host in lines.hosts
+            if host in spans
         },
         states=states,
         tails=lines.tails,

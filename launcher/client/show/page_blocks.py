@@ -7,13 +7,12 @@ with `text` and one of `share` (drawn as a bar), `href`, `log` (a host whose lin
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from launcher.client.show.table import Table
+from launcher.client.show.value_text import json_text
 from launcher.shared import printable
 
 Cell = str | Mapping[str, Any]
@@ -67,7 +66,8 @@ class JobsPage:
     def to_json(self, **live: Any) -> str:
         """Return the page as JSON. live: what a served page has besides: refresh, source, back."""
         sections = [each for each in self.sections if each.blocks]
-        return json.dumps(_finite(asdict(self) | {"sections": list(map(asdict, sections))} | live))
+        shown = asdict(self) | {"sections": list(map(asdict, sections))} | live
+        return json_text(_printable(shown), indent=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,12 +207,12 @@ def _rounded(values: Sequence[float], digits: int) -> list[float]:
     return [round(value, digits) for value in values]
 
 
-def _finite(value: Any) -> Any:
-    """Return plain values without NaN and control characters, which JSON or a page cannot show."""
+def _printable(value: Any) -> Any:
+    """Return plain values without control characters, which a page cannot show."""
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: _printable(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
+        return [_printable(each) for each in value]
     if isinstance(value, str):
         return "\n".join(printable(each, keep_styles=False) for each in value.split("\n"))
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return value
