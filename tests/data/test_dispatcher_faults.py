@@ -28,7 +28,7 @@ FILES = {"pipeline.py": SLOW, "train.py": TIMED}
 
 
 def wait_for_batches(hosts: Hosts, count: int) -> None:
-    wait_until(lambda: hosts.output().count("\nbatch") >= count, what=f"{count} batches")
+    hosts.await_output("\nbatch", times=count)
 
 
 def served(hosts: Hosts) -> dict[str, Any]:

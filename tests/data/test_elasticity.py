@@ -32,7 +32,7 @@ def make_job(make_hosts: MakeHosts, tmp_path: Path) -> MakeHosts:
 
 def wait_at(hosts: Hosts, gate: str) -> None:
     """Until both ranks wait there."""
-    wait_until(lambda: hosts.output().count(f"at the gate {gate}") == 2, what=f"gate {gate}")
+    hosts.await_output(f"at the gate {gate}", times=2)
 
 
 def joined(hosts: Hosts, host: str) -> list[Any]:

@@ -9,7 +9,6 @@ import pytest
 from hosts import Hosts
 from made_hosts import MakeHosts
 from programs import map_style
-from waiting import wait_until
 
 from launcher.shared import Launch
 
@@ -81,8 +80,7 @@ def test_it_becomes_the_same_model(
 ) -> None:
     undisturbed[:] = undisturbed or result(job(make_hosts, tmp_path / "whole"))
     killed = job(make_hosts, tmp_path / "killed", STOP_AFTER=str(steps))
-    for name in killed.members["train_group"]:
-        wait_until(lambda name=name: "waits to be killed" in killed[name].output)
+    killed.await_output("waits to be killed", *killed.members["train_group"])
     killed.kill()
     (saved,) = (tmp_path / "killed").iterdir()
     assert saved.name == f"step-{steps}"

@@ -51,7 +51,7 @@ def test_local_workers_that_are_killed_are_replaced(make_hosts: MakeHosts) -> No
     train = hosts["algo-1"]
     killed: set[object] = set()
     for epoch in range(3):
-        wait_until(lambda: f"epoch={epoch}" in train.output)  # noqa: B023 - called at once
+        hosts.await_output(f"epoch={epoch}", "algo-1")
         joined = [event["pid"] for event in train.events("worker_joined")]
         victim = next(pid for pid in reversed(joined) if pid not in killed)
         os.kill(int(str(victim)), signal.SIGKILL)
@@ -91,7 +91,7 @@ for epoch in range(10**6):
 """
     hosts = make_hosts({**FILES, "train.py": script}, local_workers=1)
     hosts.start()
-    wait_until(lambda: "training" in hosts["algo-1"].output)
+    hosts.await_output("training", "algo-1")
     for pid in hosts.processes():
         os.kill(pid, signal.SIGTERM)
     assert hosts.wait() == {"algo-1": 143}
@@ -104,7 +104,7 @@ def test_nothing_of_the_service_runs_without_workers(make_hosts: MakeHosts, loca
     script = "print('training', flush=True)\nimport time\ntime.sleep(1000)\n"
     hosts = make_hosts({**FILES, "train.py": script}, local_workers=local)
     hosts.start()
-    wait_until(lambda: "training" in hosts["algo-1"].output)
+    hosts.await_output("training", "algo-1")
     names = ("dispatcher", "receiver", "worker")
     found = [processes(hosts, f"launcher.data.{name}") for name in names]
     assert [len(each) for each in found] == [local] * 3

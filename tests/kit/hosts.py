@@ -101,7 +101,7 @@ class Hosts:
         subnet = next(_SUBNETS) % 100 + 100
         everyone = [host for hosts in self.members.values() for host in hosts]
         self.addresses = {h: f"127.{subnet}.0.{i}" for i, h in enumerate(everyone, 1)}
-        self.port_base = _free_ports(self.addresses[everyone[0]])
+        self.port_base = _free_ports(list(self.addresses.values()))
         self.hosts = {host: self._lay_out(host) for host in everyone}
 
     def __getitem__(self, host: str) -> Host:
@@ -141,6 +141,23 @@ class Hosts:
         found = sorted(line for line in self.output().splitlines() if "sha256=" in line)
         assert found, self.output()
         return found
+
+    def await_output(self, text: str, *names: str, times: int = 1) -> None:
+        """Wait until each named host has printed it, or all together where none is named.
+
+        Fails with all that was printed, and at once where who should print it has ended.
+        """
+        for group in [[name] for name in names] or [list(self.hosts)]:
+            waited = [self.hosts[name] for name in group]
+            deadline = time.monotonic() + PATIENCE
+            while True:
+                ended = all(host.process and host.process.poll() is not None for host in waited)
+                if sum(host.output.count(text) for host in waited) >= times:
+                    break
+                why = "the end" if ended else f"{PATIENCE:.0f} s"
+                in_vain = ended or time.monotonic() > deadline
+                assert not in_vain, f"no {text!r} of {group} before {why}:\n{self.output()}"
+                time.sleep(0.05)
 
     def wait(self) -> dict[str, int]:
         """The exit codes of all started hosts."""
@@ -274,15 +291,16 @@ def running(hosts: Hosts, *names: str) -> Iterator[Hosts]:
         hosts.kill()
 
 
-def _free_ports(address: str) -> int:
-    """The base of a block of ports that nobody listens on now."""
-    for number in range(900):
-        base = 21000 + (os.getpid() * 37 + number) % 900 * 10
+def _free_ports(addresses: list[str]) -> int:
+    """The base of a block of 40 ports, of which nobody listens on those that are used."""
+    for block in range(225):
+        base = 21000 + (os.getpid() * 37 + block) % 225 * 40
         ports = Ports(base)
         try:
             for port in (ports.dispatcher, ports.receiver, ports.coordination, ports.start):
-                socket.create_server((address, port)).close()
-            for port in (ports.rendezvous, ports.tf_dispatcher, ports.tf_worker):
+                socket.create_server((addresses[0], port)).close()
+            of_tensorflow = (ports.tensorflow + number for number in range(2 * len(addresses)))
+            for port in (ports.rendezvous, ports.tf_dispatcher, ports.tf_worker, *of_tensorflow):
                 socket.create_server(("", port)).close()  # torchrun and TensorFlow listen on all
         except OSError:
             continue

@@ -133,7 +133,7 @@ def test_hosts_may_start_in_any_order(make_job: MakeJob) -> None:
     for name in ("algo-1", "algo-2", "algo-3"):
         hosts.start(name)
         sign = "command_ready" if name == "algo-1" else "training"
-        wait_until(lambda name=name, sign=sign: sign in hosts[name].output)
+        hosts.await_output(sign, name)
     end_training(hosts)
     assert set(hosts.wait().values()) == {0}, hosts.output()
 
@@ -212,7 +212,8 @@ time.sleep(1000)
     hosts = make_job(program)
     shorten_grace(hosts)
     hosts.start()
-    wait_until(lambda: "deaf" in hosts["algo-1"].output and "training" in hosts["algo-2"].output)
+    hosts.await_output("deaf", "algo-1")
+    hosts.await_output("training", "algo-2")
     end_training(hosts)
     assert set(hosts.wait().values()) == {0}, hosts.output()
     (ended,) = hosts["algo-1"].events("command_ended")
@@ -255,7 +256,7 @@ print("last words", flush=True)
 """
     hosts = make_job(program, servers=2, train=2)
     hosts.start()
-    wait_until(lambda: all("training" in hosts[name].output for name in ("algo-3", "algo-4")))
+    hosts.await_output("training", "algo-3", "algo-4")
     (hosts["algo-2"].paths.code / "enough").touch()
     assert hosts.wait() == {"algo-1": 0, "algo-2": 1, "algo-3": 1, "algo-4": 1}, hosts.output()
     reason = hosts["algo-2"].failure or ""
@@ -278,7 +279,7 @@ while not pathlib.Path("enough").exists():
     hosts = make_job(program, servers=servers)
     hosts.start()
     trainer = list(hosts.hosts)[-1]
-    wait_until(lambda: "training" in hosts[trainer].output)
+    hosts.await_output("training", trainer)
     (hosts["algo-1"].paths.code / "enough").touch()
     wait_until(lambda: hosts["algo-1"].events("command_ended"))
     assert hosts[trainer].process is not None
@@ -380,7 +381,7 @@ print("summed up", flush=True)
 """
     hosts = make_job(program, "print('trained', flush=True)", lifetime=Lifetime.OWN)
     hosts.start()
-    wait_until(lambda: "trained" in hosts["algo-2"].output)
+    hosts.await_output("trained", "algo-2")
     assert all(host.process and host.process.poll() is None for host in hosts.hosts.values())
     (hosts["algo-1"].paths.code / "enough").touch()
     assert set(hosts.wait().values()) == {0}, hosts.output()
@@ -391,7 +392,7 @@ def test_a_program_that_leaves_by_itself_may_do_so_before_training_ends(make_job
     hosts = make_job("", lifetime=Lifetime.OWN)
     hosts.start()
     wait_until(lambda: hosts["algo-1"].events("command_ended"))
-    wait_until(lambda: "training" in hosts["algo-2"].output)
+    hosts.await_output("training", "algo-2")
     end_training(hosts)
     assert set(hosts.wait().values()) == {0}, hosts.output()
 
@@ -416,7 +417,7 @@ def test_a_failure_of_training_ends_the_program(make_job: MakeJob) -> None:
 def test_a_command_host_that_is_killed_fails_the_job(make_job: MakeJob) -> None:
     hosts = make_job("import time; time.sleep(1000)", train=2)
     hosts.start()
-    wait_until(lambda: all("training" in hosts[name].output for name in ("algo-2", "algo-3")))
+    hosts.await_output("training", "algo-2", "algo-3")
     init = hosts["algo-1"].process
     assert init is not None
     init.kill()
@@ -427,7 +428,7 @@ def test_a_command_host_that_is_killed_fails_the_job(make_job: MakeJob) -> None:
 def test_a_dead_leader_ends_the_program(make_job: MakeJob) -> None:
     hosts = make_job("import time; time.sleep(1000)")
     hosts.start()
-    wait_until(lambda: "training" in hosts["algo-2"].output)
+    hosts.await_output("training", "algo-2")
     leader = hosts["algo-2"].process
     assert leader is not None
     leader.kill()
@@ -459,7 +460,7 @@ def test_a_stopped_job_ends_its_program_after_the_script_has_saved(make_job: Mak
         environment={"SERVER_PORT": str(port)},
     )
     hosts.start()
-    wait_until(lambda: "training" in hosts["algo-2"].output)
+    hosts.await_output("training", "algo-2")
     hosts.terminate()
     codes = hosts.wait()
     assert "saved with algo-1" in hosts["algo-2"].output, hosts.output()
@@ -487,7 +488,7 @@ def test_a_stop_that_reaches_the_program_first_is_no_failure(
 ) -> None:
     hosts = make_job("import time; time.sleep(1000)", lifetime=lifetime)
     hosts.start()
-    wait_until(lambda: "training" in hosts["algo-2"].output)
+    hosts.await_output("training", "algo-2")
     inits = [host.process.pid for host in hosts.hosts.values() if host.process]
     for pid in [*programs(hosts), *inits]:
         os.kill(pid, signal.SIGTERM)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from hosts import Hosts
 from programs import PIPELINE
-from waiting import wait_until
 
 from launcher.runtime import RECEIVER_VARIABLE
 
@@ -87,7 +86,7 @@ def test_nothing_is_left(
     if stage == "ending":
         (tmp_path / "go").touch()
     hosts.start()
-    wait_until(lambda: STAGES[stage] in hosts.output(), what=stage)
+    hosts.await_output(STAGES[stage])
     names = receivers(hosts)
     assert names or stage in ("starting", "ending"), "there is something that could be left"
     ENDINGS[ending](hosts)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 import pytest
 from hosts import Hosts
 from programs import PIPELINE, READER
-from waiting import wait_until
 
 from launcher.runtime import ANSWER_TIMEOUT, Failure, HangDiagnosis, RankActivity
 from launcher.shared import FAILURE_REASON_LIMIT, Launch
@@ -95,7 +94,7 @@ def test_a_rank_that_cannot_speak_is_seen_by_its_host(
 def test_a_host_that_is_frozen_does_not_keep_the_others(make_hosts: MakeHosts) -> None:
     hosts = straying(make_hosts, "time.sleep(1000)")
     hosts.start()
-    wait_until(lambda: "straying" in hosts["algo-2"].output)
+    hosts.await_output("straying", "algo-2")
     for pid in hosts.processes("algo-2"):
         os.kill(pid, signal.SIGSTOP)
     assert hosts["algo-1"].wait() == 1

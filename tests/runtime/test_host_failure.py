@@ -11,7 +11,6 @@ from collections.abc import Callable
 import pytest
 from hosts import Hosts
 from programs import PIPELINE, READER
-from waiting import wait_until
 
 from launcher.runtime import HEARTBEAT_INTERVAL
 from launcher.shared import HOST_FAILURE_VARIABLE, HostFailure
@@ -27,7 +26,7 @@ def reading(make_hosts: MakeHosts, host_failure: HostFailure, data: int = 2) -> 
     variables = {HOST_FAILURE_VARIABLE: host_failure.value}
     hosts = make_hosts(FILES, data=data, train=2, environment=variables)
     hosts.start()
-    wait_until(lambda: "epoch=0" in hosts.output())
+    hosts.await_output("epoch=0")
     return hosts
 
 

@@ -156,7 +156,7 @@ def test_a_train_host_that_is_frozen_after_all_was_read_ends_the_job(
     files = {"pipeline.py": PIPELINE, "train.py": SCRIPT}
     hosts = make_hosts(files, data=1, train=2, environment={"FROZEN": frozen})
     hosts.start()
-    wait_until(lambda: hosts.output().count("has read everything") == 2)
+    hosts.await_output("has read everything", times=2)
     for pid in hosts.processes(frozen):
         os.kill(pid, signal.SIGSTOP)
     (silent,) = wait_until(lambda: hosts[other].events("host_silent"))

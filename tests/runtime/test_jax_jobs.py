@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from engine_processes import WORKER, kill, processes
 from hosts import Hosts
-from waiting import wait_until
 
 from launcher.shared import Launch
 
@@ -84,8 +83,7 @@ def at_work(make_hosts: MakeHosts, handler: str = "") -> Hosts:
     options = {"data": 2, "train": 2, "launch": Launch.JAX, "start_timeout": 500.0}
     hosts = make_hosts(files, **options)
     hosts.start()
-    for name in hosts.members["train_group"]:
-        wait_until(lambda name=name: "steps" in hosts[name].output, what="steps of each rank")
+    hosts.await_output("steps", *hosts.members["train_group"])
     return hosts
 
 

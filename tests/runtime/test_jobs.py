@@ -99,7 +99,7 @@ time.sleep(1000)
     }
     hosts = make_hosts(files, data=1, workers_per_host=2)
     hosts.start()
-    wait_until(lambda: "reading stops" in hosts["algo-2"].output)
+    hosts.await_output("reading stops", "algo-2")
     (receiver,) = [pid for pid in hosts.processes() if "launcher.data.receiver" in command(pid)]
 
     def slabs() -> int:
@@ -156,7 +156,7 @@ def test_the_services_of_a_train_host_never_push_its_script_aside(make_hosts: Ma
     waiting = "import time\nprint('here', flush=True)\ntime.sleep(1000)\n"
     hosts = make_hosts({**FILES, "train.py": waiting}, data=1)
     hosts.start()
-    wait_until(lambda: "here" in hosts["algo-2"].output)
+    hosts.await_output("here", "algo-2")
 
     def policies(name: str) -> set[int]:
         return {os.sched_getscheduler(pid) for pid in hosts.processes() if name in command(pid)}
@@ -538,7 +538,8 @@ def test_a_dead_leader_ends_the_other_hosts(make_hosts: MakeHosts, unread: bool)
     hosts = make_hosts({**FILES, "train.py": script}, data=1, train=2)
     hosts.start()
     leader = hosts["algo-2"]
-    wait_until(lambda: len(leader.events("host_joined")) == 3 and "training" in leader.output)
+    hosts.await_output("training", "algo-2")
+    wait_until(lambda: len(leader.events("host_joined")) == 3)
     assert leader.process is not None
     if unread:
         leader.process.send_signal(signal.SIGSTOP)
@@ -574,7 +575,7 @@ def test_sigterm_reaches_the_script_which_may_read_on_and_save(
         pytest.importorskip(needed[launch])
     hosts = make_hosts({**FILES, "train.py": SAVING}, data=1, launch=launch)
     hosts.start()
-    wait_until(lambda: "training" in hosts["algo-2"].output)
+    hosts.await_output("training", "algo-2")
     for pid in hosts.processes():  # a platform may signal the whole tree of a host
         if "launcher.data.worker" not in command(pid):
             os.kill(pid, signal.SIGTERM)

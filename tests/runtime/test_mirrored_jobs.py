@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from hosts import Hosts
-from waiting import wait_until
 
 from launcher.shared import Launch
 
@@ -89,9 +88,8 @@ def command_line(pid: int) -> bytes:
 
 
 def at_work(hosts: Hosts) -> Hosts:
-    for host in hosts.hosts.values():
-        wait_until(lambda host=host: "steps" in host.output, what="steps of each worker")
-        assert "sum 3 of 2" in host.output
+    hosts.await_output("steps", *hosts.hosts)
+    assert all("sum 3 of 2" in host.output for host in hosts.hosts.values())
     return hosts
 
 

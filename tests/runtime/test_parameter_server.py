@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from hosts import Hosts
-from waiting import wait_until
 
 from launcher.runtime import SERVER_MODULE
 from launcher.shared import JobDocument, Launch, Role, TrainerPart
@@ -134,7 +133,7 @@ def variables(pid: int) -> dict[str, str]:
 
 
 def at_work(hosts: Hosts) -> Hosts:
-    wait_until(lambda: "steps" in hosts["algo-1"].output, what="steps of the chief")
+    hosts.await_output("steps", "algo-1")
     return hosts
 
 

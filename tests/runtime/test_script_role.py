@@ -158,7 +158,7 @@ def test_the_first_failure_fails_the_job(
         PATIENT.format(group="data_group", ending=ending) + "time.sleep(1000)", lifetime=lifetime
     )
     hosts.start()
-    wait_until(lambda: all("running" in host.output for host in hosts.hosts.values()))
+    hosts.await_output("running", *hosts.hosts)
     finish(hosts, "algo-1")
     assert hosts.wait() == {"algo-1": 1, "algo-2": 1}, hosts.output()
     assert (hosts["algo-1"].failure or "").startswith(f"host algo-1 (data_group): {cause}")
@@ -223,7 +223,7 @@ RUN_ON = "import time\nprint('running', flush=True)\ntime.sleep(1000)"
 def start_all(hosts: Hosts) -> Hosts:
     """Start a job, and wait until its leader knows of every running host."""
     hosts.start()
-    wait_until(lambda: all("running" in host.output for host in hosts.hosts.values()))
+    hosts.await_output("running", *hosts.hosts)
     leader = next(host for host in hosts.hosts.values() if host.events("host_joined"))
     wait_until(lambda: len(leader.events("host_joined")) == len(hosts.hosts))
     return hosts
@@ -327,7 +327,7 @@ def test_what_a_script_leaves_behind_ends_with_the_job(make_job: MakeJob) -> Non
 def test_a_stopped_job_stops_every_script(make_job: MakeJob) -> None:
     hosts = make_job("import time; print('running', flush=True); time.sleep(1000)", data=2)
     hosts.start()
-    wait_until(lambda: all("running" in host.output for host in hosts.hosts.values()))
+    hosts.await_output("running", *hosts.hosts)
     hosts.terminate()
     assert set(hosts.wait().values()) == {143}, hosts.output()
     assert hosts.processes() == []
@@ -353,7 +353,7 @@ with socket.socket() as listener:
         port = free.getsockname()[1]
     hosts = make_job(script.replace("PORT", str(port)))
     hosts.start()
-    wait_until(lambda: "running" in hosts["algo-1"].output)
+    hosts.await_output("running", "algo-1")
     finish(hosts, "algo-2")
     assert hosts.wait() == {"algo-1": 1, "algo-2": 1}, hosts.output()
     fix = "run it with isolation network, or bind LAUNCHER_HOST_ADDRESS"
