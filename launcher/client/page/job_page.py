@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 
 from launcher.client.catalogue import dollars_text
@@ -179,9 +179,12 @@ def host_lines(series: Sequence[MetricSeries], begin: float, most: int) -> list[
     stands out and a single value does not. begin: of the job; most: points of a line.
     """
     if len(series) > _MOST_HOSTS:
-        first = min(each.times[0] for each in series)
-        length = (max(each.times[-1] for each in series) - first) / _TIME_BINS or 1.0
-        means = [mean for each in series for mean in _means(each, first, length)]
+        span = min(each.times[0] for each in series), max(each.times[-1] for each in series)
+        means = [
+            (middle, statistics.fmean(values))
+            for each in series
+            for middle, values in _parts(zip(each.times, each.values, strict=True), *span)
+        ]
         return binned_lines(means, begin, _OF_HOSTS)
     return [_line(each, begin, most) for each in series]
 
@@ -195,16 +198,6 @@ def _line(series: MetricSeries, begin: float, most: int) -> PageLine:
     )
 
 
-def _means(series: MetricSeries, first: float, length: float) -> Iterator[tuple[float, float]]:
-    """Yield the middle of each part of the time in which a host has values, and their mean."""
-    parts: dict[int, list[float]] = {}
-    for time, value in zip(series.times, series.values, strict=True):
-        parts.setdefault(int((time - first) / length), []).append(value)
-    yield from (
-        (first + (part + 0.5) * length, statistics.fmean(found)) for part, found in parts.items()
-    )
-
-
 def binned_lines(
     points: Sequence[tuple[float, float]], begin: float, choices: Sequence[tuple[str, Choose]]
 ) -> list[PageLine]:
@@ -212,14 +205,21 @@ def binned_lines(
 
     points: times and values. begin: of the job.
     """
-    first, last = min(time for time, _ in points), max(time for time, _ in points)
+    times = [time for time, _ in points]
+    parts = _parts(points, min(times), max(times))
+    x = [middle - begin for middle, _ in parts]
+    return [PageLine(name=name, x=x, y=[choose(v) for _, v in parts]) for name, choose in choices]
+
+
+def _parts(
+    points: Iterable[tuple[float, float]], first: float, last: float
+) -> list[tuple[float, list[float]]]:
+    """Return the middle of each part of the time that has values, and these."""
     length = (last - first) / _TIME_BINS or 1.0
     parts: dict[int, list[float]] = {}
     for time, value in points:
         parts.setdefault(min(_TIME_BINS - 1, int((time - first) / length)), []).append(value)
-    middles = [(first + (part + 0.5) * length - begin, parts[part]) for part in sorted(parts)]
-    x = [middle for middle, _ in middles]
-    return [PageLine(name=name, x=x, y=[choose(v) for _, v in middles]) for name, choose in choices]
+    return [(first + (part + 0.5) * length, parts[part]) for part in sorted(parts)]
 
 
 def _quantile(share: float) -> Choose:
