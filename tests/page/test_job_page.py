@@ -126,7 +126,7 @@ def test_what_a_job_prints_cannot_become_a_part_of_the_page(pages: dict[str, Any
 def test_the_configuration_says_what_was_run(pages: dict[str, Any]) -> None:
     (facts,) = blocks(pages["failed"], "facts", "Configuration")
     labels = dict(facts["rows"])
-    assert labels["Hyperparameters"] == "lr = 0"
+    assert labels["Params"] == "lr = 0"
     assert {"Command", "Image", "Packages", "homogeneousCluster"} <= labels.keys()
 
 

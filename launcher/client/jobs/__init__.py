@@ -55,7 +55,12 @@ if TYPE_CHECKING:
     from launcher.client.jobs.metric_tracking import MetricTracking
     from launcher.client.jobs.retrying_session import KnownJob, RetryingSession, with_resume_hint
     from launcher.client.jobs.summary import EXIT_CODES, DataMeasure, data_groups, summarise
-    from launcher.client.jobs.summary_layout import job_record_text, summary_text
+    from launcher.client.jobs.summary_layout import (
+        job_record_text,
+        parameter_facts,
+        record_facts,
+        summary_text,
+    )
     from launcher.client.jobs.trackers.mlflow_tracker import MlflowTracker
     from launcher.client.jobs.trackers.tracker_factories import (
         check_trackers,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from array import array
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.jobs.metric_records import MetricRecord, records_from_any
+from launcher.client.jobs.metric_records import MetricReader, MetricRecord, records_from_any
 from launcher.client.sessions import metric_patterns
 from launcher.client.show import Markup, Table, short_number, table_html, thin
 from launcher.errors import LauncherError, Problem, SpecError
@@ -18,6 +20,7 @@ from launcher.shared import choice_fix
 
 if TYPE_CHECKING:
     from launcher.client.jobs.job import Job
+    from launcher.client.jobs.merged_log import LogLine
 
 
 #: The columns of a table of values.
@@ -124,15 +127,25 @@ class JobMetrics:
 
 
 class CollectedSeries:
-    """Values of metrics, taken one after the other, as series."""
+    """Values of metrics, taken one after the other, as series.
+
+    begin: the time of the first line or value.
+    """
 
     def __init__(self) -> None:
+        self.begin: float | None = None
         self._values: dict[tuple[str, str | None, str | None], tuple[array[float], ...]] = {}
 
     @property
-    def names(self) -> set[str]:
-        """The metrics that have values."""
-        return {name for name, _, _ in self._values}
+    def names(self) -> list[str]:
+        """The metrics that have values, by the time of their first."""
+        return list(dict.fromkeys(name for name, _, _ in self._values))
+
+    def add_line(self, line: LogLine, reader: MetricReader) -> None:
+        """Take the values in a line that is not before the last one."""
+        self.begin = line.time if self.begin is None else self.begin
+        for name, value, _ in reader.values(line):
+            self.add(name, line.group, line.host, line.time, value)
 
     def add(
         self, metric_name: str, group: str | None, host: str | None, time: float, value: float
@@ -141,9 +154,16 @@ class CollectedSeries:
         key = (metric_name, group, host)
         found = self._values.get(key)
         if found is None:
+            self.begin = time if self.begin is None else self.begin
             found = self._values[key] = (array("d"), array("d"))
         found[0].append(time)
         found[1].append(value)
+
+    def by_time(self, metric_name: str) -> list[tuple[float, float]]:
+        """Return the times and values of a metric on all hosts."""
+        hosts = [each for (name, *_), each in self._values.items() if name == metric_name]
+        times, values = (itertools.chain(*each) for each in zip(*hosts, strict=True))
+        return sorted(zip(times, values, strict=True), key=itemgetter(0))
 
     def series(self, defined: Sequence[str] = ()) -> list[MetricSeries]:
         """Return the finite values so far, in the order of `JobMetrics.names` and of the hosts."""

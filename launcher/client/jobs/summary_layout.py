@@ -155,21 +155,29 @@ def job_record_text(record: Mapping[str, Any] | None) -> str:
     """Return how a job was made: command, commit, hyperparameters, and installed packages."""
     if record is None:
         return "\nNo record of this job: another client, machine or older Launcher sent it"
-    return "\n".join(["", *note_lines(_record_facts(record))])
+    facts = record_facts(record)
+    notes = (note for label, text in facts for note in labelled(label, text.split("\n")))
+    return "\n".join(["", *note_lines(notes)])
 
 
-def _record_facts(record: Mapping[str, Any]) -> Iterator[Note]:
+def record_facts(record: Mapping[str, Any]) -> Iterator[Note]:
+    """Yield how a job was made: labels, and texts of one or more lines."""
     yield "Launcher", f"{record['launcher']}, Python {record['python']}"
     if record["rerun_of"]:
         yield "Repeats", record["rerun_of"]
     yield "Command", shlex.join(record["command_line"])
     yield "Commit", _commit(record["git"])
-    parameters = record["hyperparameters"].items()
-    yield from labelled("Params", (f"{name} = {value}" for name, value in parameters))
+    yield from parameter_facts(record["hyperparameters"])
     if record["variables"]:
         yield "Environ", ", ".join(record["variables"])
     packages = record["packages"]
     yield "Packages", f"{len(packages)} installed: {', '.join(packages)}"
+
+
+def parameter_facts(parameters: Mapping[str, object]) -> Iterator[Note]:
+    """Yield the hyperparameters of a job, if it has any."""
+    if parameters:
+        yield "Params", "\n".join(f"{name} = {value}" for name, value in parameters.items())
 
 
 def _commit(git: Mapping[str, Any] | None) -> str:

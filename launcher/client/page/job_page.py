@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 
 from launcher.client.catalogue import dollars_text
-from launcher.client.jobs import HostGroup, MetricSeries, group_series, host_groups
+from launcher.client.jobs import (
+    HostGroup,
+    MetricSeries,
+    group_series,
+    host_groups,
+    parameter_facts,
+    record_facts,
+)
 from launcher.client.page.plan_page import plan_blocks
 from launcher.client.page.report_facts import ReportFacts, merged_hosts
 from launcher.client.planning import ComparedGroup, ComparedJob, advice_text
@@ -36,8 +42,6 @@ from launcher.client.show import (
 from launcher.shared import Confidence, HostUse
 
 TONES = {"Completed": "good", "Failed": "bad", "Stopped": "warn", "Stopping": "warn"}
-#: Beginnings of the names of figures that are Launcher's and not of the model.
-LAUNCHERS_OWN = ("host/", "data/", "train/data_wait", "train/samples")
 _UNITS = {"host/cpu": "share", "host/gpu": "share", "data/wait_share": "share"}
 #: With more hosts than this, no reader can follow a line for each.
 _MOST_HOSTS = 8
@@ -146,7 +150,7 @@ def _seconds(seconds: float) -> str:
 
 
 def _sections(facts: ReportFacts, log_address: str) -> Iterator[PageSection]:
-    user = [each for each in facts.series if not each.metric_name.startswith(LAUNCHERS_OWN)]
+    user = [each for each in facts.series if each.metric_name in facts.priced.metrics]
     hosts = [each for each in facts.series if each.metric_name.startswith("host/")]
     data = [each for each in facts.series if each.metric_name == "data/wait_share"]
     most = most_points(min(len(facts.series), 8 * len({each.metric_name for each in facts.series})))
@@ -371,18 +375,7 @@ def _diagnosis(facts: ReportFacts) -> Iterator[Block]:
 
 def configuration(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     """Yield what the job was made from: labels and texts."""
-    description, record = facts.description, facts.record
-    if record is not None:
-        yield "Command", shlex.join(record["command_line"])
-        if git := record["git"]:
-            dirty = ", with uncommitted changes" if git["is_dirty"] else ""
-            yield "Commit", f"{git['commit']}{dirty}"
-        if record["rerun_of"]:
-            yield "Repeats", record["rerun_of"]
-    parameters = record["hyperparameters"] if record else description.get("HyperParameters", {})
-    if parameters:
-        lines = (f"{name} = {value}" for name, value in parameters.items())
-        yield "Hyperparameters", "\n".join(lines)
+    description = facts.description
     algorithm: Mapping[str, object] = description.get("AlgorithmSpecification", {})
     yield "Image", str(description.get("LocalImage", algorithm).get("TrainingImage", "unknown"))
     for group in host_groups(description):
@@ -390,9 +383,10 @@ def configuration(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     tags = description.get("Tags", ())
     if tags:
         yield "Tags", "\n".join(f"{each['Key']} = {each['Value']}" for each in tags)
-    if record is not None:
-        yield "Launcher", f"{record['launcher']}, Python {record['python']}"
-        yield "Packages", ", ".join(record["packages"])
+    if facts.record is None:
+        yield from parameter_facts(description.get("HyperParameters", {}))
+    else:
+        yield from record_facts(facts.record)
 
 
 def _events(facts: ReportFacts) -> Iterator[Block]:

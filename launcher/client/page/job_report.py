@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from html import escape
 from pathlib import Path
@@ -14,10 +14,7 @@ from launcher.client.jobs import Job
 from launcher.client.page.job_page import job_page
 from launcher.client.page.planned_run import PlannedRun, UnplannedRun
 from launcher.client.page.report_facts import ReportFacts, read_report_facts
-from launcher.client.planning import (
-    Workload,
-    plain_recommendation,
-)
+from launcher.client.planning import Workload, plain_recommendation
 from launcher.client.sessions import session_of
 from launcher.client.show import PageBar, page_html
 from launcher.shared import write_complete
@@ -52,7 +49,11 @@ class JobReport:
             "job": priced.job_name,
             "written": facts.written,
             "diagnosis": facts.diagnosis.to_plain(),
-            "cost": {**asdict(priced), "per_hour": priced.per_hour, "total": priced.total},
+            "cost": {
+                **asdict(replace(priced, metrics={})),
+                "per_hour": priced.per_hour,
+                "total": priced.total,
+            },
             "plan": _plan(facts.plan),
             "states": [_bar("state", each) for each in facts.states],
             "hosts": [{"host": host, **_bar("group", each)} for host, each in hosts],

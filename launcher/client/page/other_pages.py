@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timezone
 from urllib.parse import quote
 
 from launcher.client.catalogue import dollars_text
 from launcher.client.jobs import MetricSeries, group_series, plain_job
-from launcher.client.page.job_page import LAUNCHERS_OWN, TONES, binned_lines, configuration
+from launcher.client.page.job_page import TONES, binned_lines, configuration
 from launcher.client.page.report_facts import ReportFacts
-from launcher.client.planning import ComparedJob, Comparison
+from launcher.client.planning import Comparison
 from launcher.client.sessions import PlatformSession
 from launcher.client.show import (
     Block,
@@ -92,7 +91,7 @@ def _last(job: dict[str, object]) -> str:
 
 def compare_page(jobs: Sequence[ReportFacts]) -> JobsPage:
     """Return the page that puts jobs side by side: figures, metrics, and what was changed."""
-    table = Comparison(jobs=tuple(map(_with_metrics, jobs))).table
+    table = Comparison(jobs=tuple(job.priced for job in jobs)).table
     columns = ("figure", *table.columns[1:])
     figures = table_block(Table(title="figures", columns=columns), table.rows)
     notes = [text_block(text, "faint") for _, text in table.notes]
@@ -105,22 +104,6 @@ def compare_page(jobs: Sequence[ReportFacts]) -> JobsPage:
             PageSection(title="What was changed", blocks=[_changes(jobs)]),
         ],
         footer="Times are counted from each job's beginning.",
-    )
-
-
-def _with_metrics(job: ReportFacts) -> ComparedJob:
-    """Return a job with the values of its own metrics, which are compared at equal cost."""
-    own = (each for each in job.series if not each.metric_name.startswith(LAUNCHERS_OWN))
-    return replace(
-        job.priced,
-        metrics={
-            name: [
-                (time - job.begin, value)
-                for each in series
-                for time, value in zip(each.times, each.values, strict=True)
-            ]
-            for name, _, series in group_series(list(own))
-        },
     )
 
 

@@ -6,10 +6,7 @@ from collections.abc import Iterator
 
 from launcher.client.catalogue import dollars_text
 from launcher.client.page.planned_run import PlannedRun, UnplannedRun
-from launcher.client.planning import (
-    ClusterPoint,
-    amounts,
-)
+from launcher.client.planning import ClusterPoint, amounts
 from launcher.client.show import Block, Table, short_number, table_block, text_block
 
 

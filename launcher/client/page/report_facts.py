@@ -140,8 +140,7 @@ class LineFacts:
 
     def add(self, line: LogLine) -> None:
         """Take a line."""
-        for name, value, _ in self.reader.values(line):
-            self.series.add(name, line.group, line.host, line.time, value)
+        self.series.add_line(line, self.reader)
         times = self._times.setdefault(line.host, [line.time, line.time])
         times[1] = line.time
         if line.event is not None:
@@ -246,7 +245,7 @@ def read_report_facts(
     series = _completed(lines.series, job, evidence)
     spans = lines.hosts
     written = now or datetime.now(timezone.utc)
-    priced = job_with_prices(job, evidence)
+    priced = job_with_prices(job, evidence, series)
     record = job.record()
     states = tuple(_states(description, written))
     begin, end = _span(description, states, lines, written)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from launcher.client import catalogue
-from launcher.client.jobs import Job, LogLine, MetricReader, day_created
+from launcher.client.jobs import CollectedSeries, Job, MetricReader, day_created
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
 from launcher.client.planning.diagnosis.job_evidence import JobEvidence
 from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime
@@ -102,24 +101,14 @@ class ComparedJob:
 
 def read_compared_job(job: Job) -> ComparedJob:
     """Return what a comparison needs of a job; raises JobNotFound or the platform's error."""
-    description = job.description()
-    reader = MetricReader(description, own=True)
-    defined = metric_patterns(description)
-    found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    begin: list[float] = []
-
-    def take(line: LogLine) -> None:
-        begin[:] = begin or [line.time]
-        for name, value, _ in reader.values(line):
-            if name in defined or name.startswith(_OF_THE_MODEL):
-                found[name].append((line.time - begin[0], value))
-
-    evidence = read_evidence(job, take)
-    return replace(job_with_prices(job, evidence), metrics=dict(found))
+    reader = MetricReader(job.description(), own=True)
+    series = CollectedSeries()
+    evidence = read_evidence(job, lambda line: series.add_line(line, reader))
+    return job_with_prices(job, evidence, series)
 
 
-def job_with_prices(job: Job, evidence: JobEvidence) -> ComparedJob:
-    """Return a job with its prices, from the evidence on it."""
+def job_with_prices(job: Job, evidence: JobEvidence, series: CollectedSeries) -> ComparedJob:
+    """Return a job with its prices, from the evidence on it and the values of its metrics."""
     description = job.description()
     day = day_created(description)
     cost = catalogue.estimate(
@@ -141,6 +130,11 @@ def job_with_prices(job: Job, evidence: JobEvidence) -> ComparedJob:
         samples_per_step=evidence.samples_per_step,
         billable_seconds=seconds,
         prices=cost.sources,
+        metrics={
+            name: [(time - (series.begin or 0.0), value) for time, value in series.by_time(name)]
+            for name in series.names
+            if name.startswith(_OF_THE_MODEL) or name in metric_patterns(description)
+        },
     )
 
 
