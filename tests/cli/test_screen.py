@@ -2,9 +2,11 @@
 
 import click
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from launcher.client.cli import wrapped
 from launcher.client.jobs import summary_text
+from launcher.client.show import Table, fitted, table_text, text_columns
 
 RUNNING = {
     "name": "rings-1",
@@ -103,26 +105,92 @@ def test_a_summary(summary, shown, absent):
     assert [words for words in absent if words in screen] == []
 
 
-def test_long_lines_continue_below_their_value():
+def test_long_lines_continue_below_their_text():
     text = "Cause    algo-1 (train): a rather long cause of a failure\nTry      more"
-    assert wrapped(text, 30).splitlines() == [
+    assert fitted(text, 30).splitlines() == [
         "Cause    algo-1 (train): a",
         "         rather long cause of",
         "         a failure",
         "Try      more",
     ]
-    assert ("b" * 40) in wrapped("Model    s3://a/" + "b" * 40, 30)
+    assert fitted("a label of eight and its text", 20, 9).splitlines()[1] == " " * 9 + "its text"
+    address = "s3://a/" + "b" * 40
+    assert fitted(f"Model    {address}", 30).splitlines() == ["Model", address]
+    assert fitted("/a/" + "b" * 40, 30) == "/a/" + "b" * 40, "a line of one word is to be copied"
 
 
 @pytest.mark.timeout(60)
 def test_blanks_without_an_end_are_wrapped_in_time() -> None:
-    assert wrapped("Cause    a" + " " * 1_000_000, 30) == "Cause    a"
+    assert fitted("Cause    a" + " " * 1_000_000, 30) == "Cause    a"
 
 
 def test_colours_and_wide_characters_count_as_the_columns_that_they_take() -> None:
     red = click.style("b" * 20, fg="red")
-    assert wrapped(f"Cause    {red} x", 31).splitlines() == [f"Cause    {red} x"]
-    assert wrapped("Cause    日本語日本語 次", 22).splitlines() == [
+    assert fitted(f"Cause    {red} x", 31).splitlines() == [f"Cause    {red} x"]
+    half = click.style("b" * 5, fg="red")
+    assert fitted(f"Cause    {red} x", 20).splitlines() == [f"Cause    {half}…{half}", "         x"]
+    assert fitted("Cause    日本語日本語 次", 22).splitlines() == [
         "Cause    日本語日本語",
         "         次",
     ]
+
+
+NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_.é次", min_size=1, max_size=64)
+TEXTS = st.lists(NAMES, min_size=1, max_size=12).map(" ".join)
+
+
+@st.composite
+def tables(draw):
+    """Tables with columns of names, of texts and of numbers, some of which matter least."""
+    columns = draw(st.lists(NAMES, min_size=2, max_size=9, unique=True))
+    cells = [draw(st.sampled_from((NAMES, TEXTS, st.just("-")))) for _ in columns]
+    rows = draw(st.lists(st.tuples(*cells), min_size=1, max_size=4))
+    some = st.lists(st.sampled_from(columns[1:]), unique=True)
+    notes = [("", note) for note in draw(st.lists(TEXTS, max_size=2))]
+    return Table(
+        columns=columns,
+        rows=rows,
+        notes=notes,
+        numbers=draw(some),
+        least=draw(some),
+        cut=draw(some),
+        colours={each: "red" for row in rows for each in row},
+    )
+
+
+def is_of(word: str, words: set[str]) -> bool:
+    """True for a whole word, and for one without its middle."""
+    head, ellipsis, tail = word.partition("…")
+    return word in words or (
+        bool(ellipsis)
+        and any(
+            each.startswith(head) and each.endswith(tail) and len(each) > len(head) + len(tail)
+            for each in words
+        )
+    )
+
+
+@settings(max_examples=200)
+@given(tables(), st.sampled_from((40, 60, 80, 120, 200, None)))
+def test_no_word_is_broken_and_no_line_is_wider_than_the_terminal(table, width):
+    shown = click.unstyle(table_text(table, width=width, style=click.style))
+    said = "Not shown in columns: a pipe has all."
+    texts = [*table.columns, *(cell for row in table.rows for cell in row)]
+    texts += [note for _, note in table.notes] + [
+        said,
+        str(width),
+        *(f"{c}," for c in table.columns),
+    ]
+    texts += [f"{name};" for name in table.columns]
+    words = {word for text in texts for word in text.split()}
+    assert [word for word in shown.split() if word != "…" and not is_of(word, words)] == []
+    lines = shown.splitlines()
+    alone = (line for line in lines if " " in line.strip())  # a single word is to be copied
+    assert all(text_columns(line) <= width for line in alone) if width else "…" not in shown
+    for name, *cells in list(zip(table.columns, *table.rows, strict=True))[1:]:
+        if name not in table.least and {*cells} != {"-"}:
+            assert any(is_of(word, {name}) for word in shown.split()), "it is shown"
+    if width is None:
+        assert {word for text in texts[: texts.index(said)] for word in text.split()} == {
+            *shown.split()
+        }

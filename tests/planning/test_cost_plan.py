@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from launcher.client.planning import CostPlan, cost_plan_text, enforce_max_cost, plan_job
+from launcher.client.planning import CostPlan, cost_table, enforce_max_cost, plan_job
 from launcher.client.request import JobLocation
 from launcher.client.sessions import AwsSession, LocalSession
+from launcher.client.show import table_text
 from launcher.client.spec import InstanceGroup, JobSpec
 from launcher.errors import Problem, SpecError
 from launcher.shared import Role
@@ -104,9 +105,9 @@ def test_what_is_unknown_is_reported_with_the_fix(home: Path) -> None:
 
 def test_on_a_narrow_terminal_each_group_has_lines_of_its_own() -> None:
     table = repr(plan()).partition("\n\n")[0]
-    assert cost_plan_text(plan(), width=len(table.splitlines()[0])).startswith(table)
+    assert table_text(cost_table(plan()), width=len(table.splitlines()[0])).startswith(table)
 
-    stacked = cost_plan_text(plan(), width=40).partition("\n\n")[0].splitlines()
+    stacked = table_text(cost_table(plan()), width=40).partition("\n\n")[0].splitlines()
     assert stacked[:3] == ["data_group", "  role   data", "  type   ml.c5.9xlarge"]
     assert max(map(len, stacked)) <= 40
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         plan_chart,
     )
     from launcher.client.cli.screen.ctrl_c import Detached, detach_on_ctrl_c
-    from launcher.client.cli.screen.job_output import wrapped
     from launcher.client.cli.screen.line_printer import (
         JsonLinePrinter,
         LinePrinter,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from launcher.client.jobs.job_printing import follow_and_print, print_notice, prints_logs
     from launcher.client.jobs.job_screen import JobScreen, ShownState
-    from launcher.client.jobs.listed_jobs import job_table, plain_job
+    from launcher.client.jobs.listed_jobs import age_text, job_table, last_metric, plain_job
     from launcher.client.jobs.merged_log import LogLine, MergedLog
     from launcher.client.jobs.metric_records import (
         PERIOD_SECONDS,
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from launcher.client.jobs.retrying_session import KnownJob, RetryingSession, with_resume_hint
     from launcher.client.jobs.summary import EXIT_CODES, DataMeasure, data_groups, summarise
     from launcher.client.jobs.summary_layout import (
+        STATE_COLOURS,
         job_record_text,
         parameter_facts,
         record_facts,

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs.failure_report import failure_of
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.metric_records import final_metrics
+from launcher.client.jobs.summary_layout import STATE_COLOURS
 from launcher.client.sessions import KeepsJobFiles, PlatformSession
 from launcher.client.show import Note, Table, readable
 from launcher.errors import JobNotFound, LauncherError
-from launcher.shared import printable
 
 if TYPE_CHECKING:
     from launcher.client.jobs.billing import Bill
     from launcher.shared import TrainingJobDescription, TrainingJobSummary
 
-_HEADER = ("NAME", "STATUS", "CREATED", "DURATION")
+_HEADER = ("NAME", "STATUS", "AGE", "DURATION")
 _DETAILS = ("COST", "GROUPS", "LAST METRIC OR REASON")
-#: Characters of the last column.
-_NOTE_LENGTH = 60
 
 
 def job_table(
@@ -38,15 +36,23 @@ def job_table(
     size = () if disk is None else ("SIZE",)
     columns = (*_HEADER, *size, *(() if session is None else _DETAILS))
     rows = []
-    bills = []
+    bills: list[Bill | None] = []
     for job in jobs:
         name = job["TrainingJobName"]
-        now, bill = (None, None) if session is None else _read(name, session)
-        details = () if session is None else tuple(_details(session, now, bill))
+        read = None if session is None else _read(name, session)
+        details = () if session is None else tuple(_details(read))
         size = () if disk is None else (_size(name, disk),)
         rows.append((*_row(job), *size, *details))
-        bills.append(bill)
-    return Table(columns=columns, rows=rows, numbers=("SIZE",), notes=_notes(bills))
+        bills.append(read.bill if read else None)
+    return Table(
+        columns=columns,
+        rows=rows,
+        numbers=("AGE", "DURATION", "SIZE"),
+        notes=_notes(bills),
+        least=("GROUPS", "DURATION", "COST"),
+        cut=_DETAILS[-1:],
+        colours=STATE_COLOURS,
+    )
 
 
 def plain_job(
@@ -66,12 +72,13 @@ def plain_job(
         "end_time": job.get("TrainingEndTime"),
     }
     if session is not None:
-        now, bill = _read(name, session)
+        read = _read(name, session)
         described |= {
-            "groups": now and [asdict(group) for group in host_groups(now)],
-            "metrics": now and final_metrics(now),
-            "failure_reason": now and now.get("FailureReason"),
-            "cost": bill and bill.summary(),
+            "groups": read and [asdict(group) for group in host_groups(read.now)],
+            "metrics": read and final_metrics(read.now),
+            "failure_reason": read and read.now.get("FailureReason"),
+            "cause": read and read.cause,
+            "cost": read and read.bill and read.bill.summary(),
         }
     if disk is not None:
         described["bytes"] = _stored_bytes(name, disk)
@@ -92,27 +99,44 @@ def _stored_bytes(name: str, disk: KeepsJobFiles) -> int | None:
 
 
 def _row(job: TrainingJobSummary) -> tuple[str, ...]:
-    created = job["CreationTime"]
-    until = job.get("TrainingEndTime") or datetime.now(timezone.utc)
+    created, now = job["CreationTime"], datetime.now(timezone.utc)
+    until = job.get("TrainingEndTime") or now
     return (
         job["TrainingJobName"],
         job["TrainingJobStatus"],
-        f"{created.astimezone():%Y-%m-%d %H:%M:%S}",
+        age_text((now - created).total_seconds()),
         readable((until - created).total_seconds()),
     )
 
 
-def _read(name: str, session: PlatformSession) -> tuple[TrainingJobDescription | None, Bill | None]:
-    """Return a job's description and cost; None for both if these cannot be read."""
+def age_text(seconds: float) -> str:
+    """Return an age: as hours and minutes, or from two days on as days."""
+    days = int(seconds // 86_400)
+    return f"{days} days" if days > 1 else readable(seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _JobReading:
+    """A reading of a listed job. cause: of its failure, in a line; None for any other job."""
+
+    now: TrainingJobDescription
+    cause: str | None
+    bill: Bill | None
+
+
+def _read(name: str, session: PlatformSession) -> _JobReading | None:
+    """Read a job; None if it cannot be."""
     try:
         now = session.describe_training_job(TrainingJobName=name)
-        if not session.platform.bills:
-            return now, None
-        from launcher.client.jobs.billing import bill  # free jobs need not wait for it
+        failure = failure_of(session, now, brief=True)
+        cost = None
+        if session.platform.bills:
+            from launcher.client.jobs.billing import bill  # free jobs need not wait for it
 
-        return now, bill(now)
+            cost = bill(now)
+        return _JobReading(now=now, cause=failure.cause if failure else None, bill=cost)
     except LauncherError:  # one job must not hide the others
-        return None, None
+        return None
 
 
 def _notes(bills: Iterable[Bill | None]) -> list[Note]:
@@ -121,17 +145,16 @@ def _notes(bills: Iterable[Bill | None]) -> list[Note]:
     return [("", source) for source in dict.fromkeys(s for each in known for s in each.sources)]
 
 
-def _details(
-    session: PlatformSession, now: TrainingJobDescription | None, bill: Bill | None
-) -> Iterator[str]:
-    if now is None:
+def _details(read: _JobReading | None) -> Iterator[str]:
+    if read is None:
         yield from ("?", "?", "")
         return
-    yield bill.cost_text if bill and bill.dollars is not None else "-"
-    groups = (f"{len(group.hosts)} x {group.instance_type}" for group in host_groups(now))
+    yield read.bill.cost_text if read.bill and read.bill.dollars is not None else "-"
+    groups = (f"{len(group.hosts)} x {group.instance_type}" for group in host_groups(read.now))
     yield ", ".join(groups) or "-"
-    metrics = [f"{name} {value:.4g}" for name, value in final_metrics(now).items()]
-    failure = failure_of(session, now, brief=True)
-    note = failure.headline if failure else (metrics[-1] if metrics else "")
-    line = printable(note, keep_styles=False)
-    yield line if len(line) <= _NOTE_LENGTH else line[: _NOTE_LENGTH - 1] + "…"
+    yield read.cause or last_metric(final_metrics(read.now))
+
+
+def last_metric(metrics: Mapping[str, float]) -> str:
+    """Return the last of a job's final metrics with its value; empty without any."""
+    return f"{[*metrics][-1]} {[*metrics.values()][-1]:.4g}" if metrics else ""

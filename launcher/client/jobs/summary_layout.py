@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from launcher.client.catalogue import OLD_MARK, dollars_text
-from launcher.client.show import Note, labelled, note_lines
+from launcher.client.show import Note, Style, labelled, note_lines, plain_style
 
-_COLOURS = {"Completed": "green", "Failed": "red", "Stopped": "yellow"}
-
-
-class Style(Protocol):
-    """The way a text is shown; `click.style` is one."""
-
-    def __call__(self, text: str, /, *, fg: str | None = None, bold: bool | None = None) -> str:
-        """Return the text with the marks of its colour."""
-        ...
-
-
-def _plain(text: str, /, *, fg: str | None = None, bold: bool | None = None) -> str:
-    return text
+#: Hosts of a group, and ranks, that are named one by one.
+_MOST_NAMED = 8
+#: Of a job's state on a terminal.
+STATE_COLOURS = {
+    "Completed": "green",
+    "Failed": "red",
+    "Stopped": "yellow",
+    "Stopping": "yellow",
+    "InProgress": "cyan",
+}
 
 
 def summary_text(
-    summary: Mapping[str, Any], *, is_followed: bool = False, style: Style = _plain
+    summary: Mapping[str, Any], *, is_followed: bool = False, style: Style = plain_style
 ) -> str:
     """Return status, hosts per group, cost, data, metrics, model, and the next commands as text.
 
@@ -39,7 +36,7 @@ def summary_text(
 def _facts(summary: Mapping[str, Any], is_followed: bool, style: Style) -> Iterator[Note]:
     status, secondary = summary["status"], summary["secondary_status"]
     yield "Job", summary["name"]
-    styled = style(status, fg=_COLOURS.get(status), bold=True)
+    styled = style(status, fg=STATE_COLOURS.get(status), bold=True)
     reason = f" ({secondary})" if secondary != status else ""
     interruptions = _interruptions(summary["interruptions"])
     yield "Status", f"{styled}{reason}{interruptions}"
@@ -84,8 +81,21 @@ def _group(group: Mapping[str, Any]) -> str:
     role = f" ({group['role']})" if group["role"] else ""
     return (
         f"{group['name']}{role}: {len(group['hosts'])} x {group['instance_type']}, "
-        f"{', '.join(group['hosts'])}{billed}"
+        f"{_hosts(group['hosts'])}{billed}"
     )
+
+
+def _hosts(names: Sequence[str]) -> str:
+    """Return the hosts of a group, and of many the first and the last."""
+    return ", ".join(names) if len(names) <= _MOST_NAMED else f"{names[0]} to {names[-1]}"
+
+
+def _counts(kind: str, counts: Mapping[str, int]) -> str:
+    """Return a count for each host or rank, and of many the range."""
+    if len(counts) > _MOST_NAMED:
+        return f"{min(counts.values())} to {max(counts.values())} for each {kind}"
+    named = "rank " if kind == "rank" else ""
+    return ", ".join(f"{named}{name} {count}" for name, count in counts.items())
 
 
 def _cost_facts(summary: Mapping[str, Any]) -> Iterator[Note]:
@@ -125,11 +135,9 @@ def _data_facts(data: Mapping[str, object] | None) -> Iterator[Note]:
 def _data_texts(data: Mapping[str, Any]) -> Iterator[str]:
     prepared, received = data["batches_by_host"], data["batches_received"]
     if prepared:  # known once the hosts report at the end of the job
-        by_host = ", ".join(f"{host} {count}" for host, count in prepared.items())
-        yield f"{sum(prepared.values())} batches prepared ({by_host})"
+        yield f"{sum(prepared.values())} batches prepared ({_counts('host', prepared)})"
     if prepared and received:
-        by_rank = ", ".join(f"rank {rank} {count}" for rank, count in received.items())
-        yield f"{sum(received.values())} batches received ({by_rank})"
+        yield f"{sum(received.values())} batches received ({_counts('rank', received)})"
     if data["skipped"]:
         yield f"{data['skipped']} samples skipped because they raised: see data_epoch in the logs"
     yield from data["warnings"]

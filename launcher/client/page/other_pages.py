@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
+from typing import Any
 from urllib.parse import quote
 
 from launcher.client.catalogue import dollars_text
-from launcher.client.jobs import MetricSeries, group_series, plain_job
+from launcher.client.jobs import MetricSeries, age_text, group_series, last_metric, plain_job
 from launcher.client.page.job_page import TONES, binned_lines, configuration
 from launcher.client.page.report_facts import ReportFacts
 from launcher.client.planning import Comparison
@@ -50,43 +51,26 @@ def list_page(session: PlatformSession) -> JobsPage:
     )
 
 
-def _job_row(job: dict[str, object]) -> list[Cell]:
+def _job_row(job: dict[str, Any]) -> list[Cell]:
     name, status, created = str(job["name"]), str(job["status"]), job["creation_time"]
-    assert isinstance(created, datetime)
-    ended = job["end_time"]
     now = datetime.now(timezone.utc)
     age = (now - created).total_seconds()
-    ran = ((ended if isinstance(ended, datetime) else now) - created).total_seconds()
-    cost = job.get("cost")
-    dollars = cost.get("dollars") if isinstance(cost, dict) else None
+    ran = ((job["end_time"] or now) - created).total_seconds()
+    dollars = (job["cost"] or {}).get("dollars")
     return [
         {"text": name, "href": f"/jobs/{quote(name)}"},
         {"text": status, "tone": TONES.get(status, "go")},
-        {"text": _days(age), "order": age},
+        {"text": age_text(age), "order": age},
         {"text": readable(ran), "order": ran},
         {"text": "" if dollars is None else dollars_text(dollars), "order": dollars or 0},
-        ", ".join(_groups(job.get("groups"))),
-        _last(job),
+        ", ".join(_groups(job["groups"])),
+        job["cause"] or last_metric(job["metrics"] or {}),
     ]
 
 
-def _days(seconds: float) -> str:
-    """Return an age: as hours and minutes, or from two days on as days."""
-    days = int(seconds // 86_400)
-    return f"{days} days" if days > 1 else readable(seconds)
-
-
-def _groups(groups: object) -> Iterator[str]:
-    for each in groups if isinstance(groups, list) else ():
+def _groups(groups: Sequence[dict[str, Any]] | None) -> Iterator[str]:
+    for each in groups or ():
         yield f"{len(each['hosts'])} x {each['instance_type']}"
-
-
-def _last(job: dict[str, object]) -> str:
-    if reason := job.get("failure_reason"):
-        return str(reason).splitlines()[0]
-    metrics = job.get("metrics")
-    found = list(metrics.items()) if isinstance(metrics, dict) else []
-    return f"{found[-1][0]} {found[-1][1]:.4g}" if found else ""
 
 
 def compare_page(jobs: Sequence[ReportFacts]) -> JobsPage:

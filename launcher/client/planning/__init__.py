@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         compare,
         price_change,
     )
-    from launcher.client.planning.cuts.partition_view import Partition, title
+    from launcher.client.planning.cuts.partition_view import Partition, partition_tables, title
     from launcher.client.planning.cuts.partitioner import PROFILES, partition
     from launcher.client.planning.cuts.timeline_picture import timeline_svg
     from launcher.client.planning.diagnosis.advice import Advice, advise, larger_types
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         priced_cluster,
     )
     from launcher.client.planning.plans.cost_limit import enforce_max_cost
-    from launcher.client.planning.plans.cost_plan import CostPlan, cost_plan_text, plan_job
+    from launcher.client.planning.plans.cost_plan import CostPlan, cost_table, plan_job
     from launcher.client.planning.plans.exchange import traffic
     from launcher.client.planning.plans.job_file_writer import job_of_candidate
     from launcher.client.planning.plans.parallel_strategy import (
@@ -88,8 +88,9 @@ if TYPE_CHECKING:
     from launcher.client.planning.plans.recommendation_html import recommendation_page
     from launcher.client.planning.plans.recommendation_json import plain_recommendation
     from launcher.client.planning.plans.recommendation_layout import (
+        answer_text,
+        cluster_table,
         explained_clusters,
-        recommendation_text,
     )
     from launcher.client.planning.plans.scatter import (
         ClusterPoint,

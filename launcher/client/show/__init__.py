@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING
 from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
+    from launcher.client.show.fitted_text import (
+        NOTE_COLUMN,
+        Style,
+        fitted,
+        note_lines,
+        plain_style,
+        shortened,
+        table_text,
+        text_columns,
+    )
     from launcher.client.show.page_blocks import (
         Block,
         Cell,
@@ -28,17 +38,14 @@ if TYPE_CHECKING:
     )
     from launcher.client.show.page_file import page_html
     from launcher.client.show.table import (
-        NOTE_COLUMN,
         Markup,
         Note,
         Table,
         escaped,
         labelled,
-        note_lines,
         notes_html,
         rows_html,
         table_html,
-        table_text,
     )
     from launcher.client.show.value_text import (
         csv_line,

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
 
 from launcher.client.cli.options.shared_options import options
-from launcher.client.cli.screen.verb_output import can_ask, print_message, yes_option
-from launcher.client.planning import CostPlan, cost_plan_text, enforce_max_cost
+from launcher.client.cli.screen.verb_output import can_ask, echo, print_message, yes_option
+from launcher.client.planning import CostPlan, cost_table, enforce_max_cost
 from launcher.client.submit import JobDraft, source_problem
 from launcher.errors import CloudError, NotSent, Problem, SpecError
 
@@ -29,8 +27,8 @@ approval_options = options(
 
 def show_plan(plan: CostPlan, max_cost: float | None) -> None:
     """Print what a job may cost; refuse it when that exceeds `max_cost` dollars."""
-    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
-    print_message(cost_plan_text(plan, width) + "\n")
+    echo(cost_table(plan), err=True)
+    print_message("")
     if max_cost is not None:
         enforce_max_cost(plan, max_cost, "--max-cost")
 

@@ -25,11 +25,13 @@ from launcher.client.catalogue import (
 )
 from launcher.client.cli.screen.verb_output import echo, print_json, print_message
 from launcher.client.planning import CatalogueTypeUpdate, update_catalogue_types
-from launcher.client.show import Note, Table, table_text
+from launcher.client.show import Note, Table
 from launcher.errors import CloudError, PlatformError
 
 _HEADER = ("TYPE", "vCPU", "GiB", "ACCELERATORS", "GiB EACH", "NVMe GB", "Gbit/s", "$/h", "PRICE")
 _NOTE_COLUMN = 22
+#: Columns that a narrow terminal has last.
+_LEAST = ("PRICE", "NVMe GB", "Gbit/s", "GiB EACH")
 _NUMERIC = frozenset({"vCPU", "GiB", "GiB EACH", "NVMe GB", "Gbit/s", "$/h"})
 
 #: Keys of `launcher plan types --sort`: the figure to sort by.
@@ -60,7 +62,7 @@ def chosen(
 def type_table(entries: Sequence[CatalogueEntry], region: str, today: date) -> Table:
     """Return a row for each type; an unknown figure is "?"."""
     rows = [_row(each, region, today) for each in entries]
-    return Table(columns=_HEADER, rows=rows, numbers=_NUMERIC)
+    return Table(columns=_HEADER, rows=rows, numbers=_NUMERIC, least=_LEAST)
 
 
 def _row(each: CatalogueEntry, region: str, today: date) -> tuple[str, ...]:
@@ -134,7 +136,7 @@ def print_types(
         types = [plain_entry(each, day) for each in found]
         print_json({"types": types, "known": count.known, "unknown": count.unknown})
         return 0
-    echo(table_text(type_table(found, region, day)))
+    echo(type_table(found, region, day))
     priced = sum(each.price is not None for each in found)
     print_message(
         f"\n{len(found)} types; {count.known} figures are known and {count.unknown} unknown; "
@@ -160,7 +162,7 @@ def print_type(name: str, region: str, output: str) -> int:
     if output == "json":
         print_json(plain_entry(shown, day))
         return 0
-    echo(table_text(figure_table(shown, day), note_column=_NOTE_COLUMN))
+    echo(figure_table(shown, day), note_column=_NOTE_COLUMN)
     count = count_figures([shown], day)
     print_message(f"\n{count.known} figures are known and {count.unknown} unknown.")
     if shown.price is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -18,10 +17,12 @@ from launcher.client.cli.screen.verb_output import (
     echo,
     print_json_line,
     print_message,
+    print_whole,
+    terminal_width,
     wants_colours,
 )
 from launcher.client.jobs import COLUMNS, JobMetrics, MetricRecord, metric_table, row_of
-from launcher.client.show import csv_line, short_number, table_text
+from launcher.client.show import csv_line, short_number
 from launcher.shared import printable
 
 if TYPE_CHECKING:
@@ -116,17 +117,18 @@ def print_metrics(metrics: JobMetrics) -> None:
     if not metrics.records:
         print_message(f"job {metrics.job_name} has printed no values of metrics yet")
         return
-    if not sys.stdout.isatty():
-        echo(table_text(metric_table(metrics)))
+    width = terminal_width(sys.stdout)
+    if width is None:
+        echo(metric_table(metrics))
         return
     bold: Style = partial(click.style, bold=True) if wants_colours() else str
-    echo("\n".join(metric_charts(metrics, shutil.get_terminal_size().columns, bold)))
+    echo("\n".join(metric_charts(metrics, width, bold)))
 
 
 def _printer(output: str) -> Callable[[MetricRecord], None]:
     """Return what prints a value as a line; CSV begins with the names of the columns."""
     if output == "csv":
-        echo(csv_line(COLUMNS))
+        print_whole(csv_line(COLUMNS))
     return {"text": _print_text, "json": _print_json, "csv": _print_csv}[output]
 
 
@@ -141,4 +143,4 @@ def _print_json(record: MetricRecord) -> None:
 
 
 def _print_csv(record: MetricRecord) -> None:
-    echo(csv_line(list(row_of(record).values())))
+    print_whole(csv_line(list(row_of(record).values())))

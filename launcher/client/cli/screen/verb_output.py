@@ -13,13 +13,13 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from launcher.client.cli.options.shared_options import Verb
 from launcher.client.home import disk_problem
-from launcher.client.show import csv_lines, json_text
+from launcher.client.show import NOTE_COLUMN, Table, csv_lines, fitted, json_text, table_text
 from launcher.errors import LauncherError, PlatformError, SpecError
 from launcher.shared import printable
 
@@ -146,9 +146,32 @@ def described_error(error: LauncherError) -> dict[str, object]:
     return {"error": described, "exit_code": error.exit_code}
 
 
-def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
-    """Print a text, in which control characters other than colours are made visible."""
-    click.echo(printable(str(text)), err=err, nl=nl)
+def echo(*parts: object, err: bool = False, note_column: int = 0) -> None:
+    """Print texts and tables, with empty lines between: as wide as a terminal, in its colours.
+
+    Control characters other than colours are made visible. note_column: where texts behind labels
+    begin; 0 for the default.
+    """
+    width = terminal_width(sys.stderr if err else sys.stdout)
+    shown = (_fitted_part(each, width, note_column) for each in parts)
+    click.echo(printable("\n\n".join(shown), keep_styles=wants_colours()), err=err)
+
+
+def _fitted_part(part: object, width: int | None, column: int) -> str:
+    if not isinstance(part, Table):
+        return fitted(printable(str(part)), width, column)
+    return table_text(part, width=width, note_column=column or NOTE_COLUMN, style=click.style)
+
+
+def terminal_width(stream: TextIO) -> int | None:
+    """Return the columns of a terminal, or $COLUMNS; None for a pipe or a file, which has none."""
+    if not stream.isatty():
+        return None
+    given = os.environ.get("COLUMNS", "")
+    try:
+        return int(given) if given.isdecimal() else os.get_terminal_size(stream.fileno()).columns
+    except OSError:
+        return 80
 
 
 def print_json(value: object) -> None:
@@ -164,7 +187,12 @@ def print_json_line(value: object) -> None:
 def print_csv(items: Iterable[Mapping[str, object]]) -> None:
     """Print items as rows of CSV, with a column for each value."""
     for line in csv_lines(items):
-        echo(line)
+        print_whole(line)
+
+
+def print_whole(text: str) -> None:
+    """Print a text for a program to read, whose lines stay as they are however wide."""
+    click.echo(printable(text))
 
 
 def yes_option(meaning: str) -> Callable[[Verb], Verb]:

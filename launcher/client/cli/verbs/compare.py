@@ -27,5 +27,5 @@ def compare(names: tuple[str, ...], session: str | None, output: str) -> int:
     elif output == "csv":
         print_csv(found.to_plain()["jobs"])
     else:
-        echo(str(found))
+        echo(found.table)
     return 0

@@ -16,7 +16,6 @@ from launcher.client.cli.screen.verb_output import (
 )
 from launcher.client.jobs import job_table, plain_job
 from launcher.client.sessions import KeepsJobFiles, open_session
-from launcher.client.show import table_text
 
 _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 
@@ -66,5 +65,5 @@ def list_jobs(
             "No such jobs." if is_filtered else "No jobs. Create one with `launcher init`."
         )
     else:
-        echo(table_text(job_table(jobs, detailed, disk)))
+        echo(job_table(jobs, detailed, disk))
     return 0

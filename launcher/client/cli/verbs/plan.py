@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any
@@ -15,6 +16,7 @@ from launcher.client.cli.screen.verb_output import (
     print_csv,
     print_json,
     print_message,
+    terminal_width,
     with_data_option,
 )
 from launcher.client.cli.verb_group import CommandWithSubcommands
@@ -24,11 +26,12 @@ from launcher.client.planning import (
     PlanLimits,
     PlanOrder,
     Workload,
+    answer_text,
+    cluster_table,
     explained_clusters,
     plain_recommendation,
     recommend,
     recommendation_scatter,
-    recommendation_text,
 )
 
 
@@ -69,9 +72,10 @@ def plan(
     elif output == "csv":
         print_csv(plain_recommendation(found, limit)["clusters"])
     else:
-        echo(recommendation_text(found, limit))
+        echo(answer_text(found), cluster_table(found, limit))
         if is_drawn and (scatter := recommendation_scatter(found)):
-            echo("\n".join(["", *plan_chart(scatter, get_terminal_size().columns)]))
+            width = terminal_width(sys.stdout) or get_terminal_size().columns
+            echo("\n".join(["", *plan_chart(scatter, width)]))
         if is_explained:
             echo("\n".join(explained_clusters(found, limit)))
     if path:

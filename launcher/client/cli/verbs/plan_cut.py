@@ -16,6 +16,7 @@ from launcher.client.cli.verb_table import VERBS
 from launcher.client.cli.verbs.plan_cut_show import described
 from launcher.client.home import writing
 from launcher.client.planning import partition as find
+from launcher.client.planning import partition_tables
 from launcher.errors import PlatformError
 
 _OTHERS = VERBS["plan"].subcommands["cut"].subcommands
@@ -49,13 +50,13 @@ def cut(task: str, path: Path, output: str, **asked: Any) -> int:
         raise PlatformError(f"{path} cannot be written: {path.parent} is not a writable folder")
     with sigterm_as_ctrl_c():
         found = find(task, **asked)
-    shown = str(found)  # an inconsistent partition raises here, before it is stored
+    tables = partition_tables(found)  # an inconsistent partition raises here, before it is stored
     with writing(path):
         found.write(path)
     if output == "json":
         print_json({"file": str(path), **described(found)})
     else:
-        echo(shown)
+        echo(*tables)
         print_message(
             f"\nThe partition is in {path}. To use it, write in a job.yaml in the same folder:\n"
         )

@@ -10,7 +10,7 @@ import click
 
 from launcher.client.cli.screen.verb_output import echo, print_json, print_message, with_json_flag
 from launcher.client.home import writing
-from launcher.client.planning import Partition, timeline_svg, title
+from launcher.client.planning import Partition, partition_tables, timeline_svg, title
 
 
 @click.command()
@@ -33,7 +33,7 @@ def show(file: Path, svg: Path | None, output: str) -> int:
     if output == "json":
         print_json(described(partition))
     else:
-        echo(str(partition))
+        echo(*partition_tables(partition))
     return 0
 
 

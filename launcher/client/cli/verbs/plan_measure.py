@@ -14,6 +14,7 @@ from launcher.client.cli.screen.verb_output import (
     echo,
     print_json,
     print_message,
+    print_whole,
     with_output_option,
 )
 from launcher.client.doctor import ReadLimits
@@ -51,7 +52,7 @@ def measure(target: str | None, out: Path | None, output: str, **asked: Any) -> 
     if output == "json":
         print_json({"profiles": [each.to_plain() for each in profiles]})
     elif out is None:
-        echo(first.to_yaml(), nl=False)
+        print_whole(first.to_yaml().removesuffix("\n"))
     if out:
         print_message(f"\n{out} is the workload of {first.dataset}: launcher plan --workload {out}")
     if not first.gpu_seconds:

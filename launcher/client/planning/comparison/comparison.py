@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from launcher.client.catalogue import dollars_text
-from launcher.client.jobs import Job
+from launcher.client.jobs import STATE_COLOURS, Job
 from launcher.client.planning.comparison.compared_job import (
     ComparedGroup,
     ComparedJob,
@@ -121,7 +121,8 @@ class Comparison:
     def table(self) -> Table:
         """A row for each figure, with a column for each job."""
         head, *rows = _rows(self)
-        return Table(columns=head, rows=rows, notes=[("", note) for note in _notes(self)])
+        notes = [("", note) for note in _notes(self)]
+        return Table(columns=head, rows=rows, notes=notes, colours=STATE_COLOURS)
 
     def __str__(self) -> str:
         return table_text(self.table)

@@ -143,16 +143,15 @@ class Partition(PartitionFile):
     """A model's cuts; as text its tables, in a notebook also the drawing of a step."""
 
     def __str__(self) -> str:
-        return partition_text(self)
+        return "\n\n".join(map(table_text, partition_tables(self)))
 
     def _repr_html_(self) -> str:
         return partition_html(self)
 
 
-def partition_text(partition: PartitionFile) -> str:
-    """Return the table of its stages, the notes and the other choices."""
-    tables = [stages(partition), *([choices(partition)] if partition.choices else [])]
-    return "\n\n".join(map(table_text, tables))
+def partition_tables(partition: PartitionFile) -> list[Table]:
+    """Return the table of its stages with notes, and that of the other choices."""
+    return [stages(partition), *([choices(partition)] if partition.choices else [])]
 
 
 def partition_html(partition: PartitionFile) -> str:

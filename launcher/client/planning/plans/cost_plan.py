@@ -68,10 +68,10 @@ class CostPlan:
         return [group, *(other for other in self.alternatives if other.name == group.name)]
 
     def __repr__(self) -> str:
-        return cost_plan_text(self)
+        return table_text(cost_table(self))
 
     def _repr_html_(self) -> str:
-        return table_html(_cost_table(self))
+        return table_html(cost_table(self))
 
 
 def plan_job(
@@ -121,12 +121,7 @@ def _region(session: PlatformSession) -> str | None:
         return None
 
 
-def cost_plan_text(plan: CostPlan, width: int | None = None) -> str:
-    """Return the plan; if the table is wider than `width`, each group gets lines of its own."""
-    return table_text(_cost_table(plan), width=width)
-
-
-def _cost_table(plan: CostPlan) -> Table:
+def cost_table(plan: CostPlan) -> Table:
     """Return a row for each group and each alternative, and a total row for several groups."""
     groups = plan.estimate.groups
     rows = [row for group in groups for row in _rows_of(group, plan)]
@@ -139,6 +134,7 @@ def _cost_table(plan: CostPlan) -> Table:
         columns=("group", "role", "type", "count", "vCPU", "GPU", "$/h", "max $"),
         rows=[*rows, _total(plan)] if has_total else rows,
         numbers=("count", "vCPU", "$/h", "max $"),
+        least=("vCPU", "GPU"),
         notes=[*_cost_notes(plan), *_location_notes(plan)],
     )
 

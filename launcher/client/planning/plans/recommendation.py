@@ -159,9 +159,10 @@ class Recommendation:
                 yield each
 
     def __repr__(self) -> str:
-        from launcher.client.planning.plans.recommendation_layout import recommendation_text
+        from launcher.client.planning.plans.recommendation_layout import answer_text, cluster_table
+        from launcher.client.show import table_text
 
-        return recommendation_text(self)
+        return f"{answer_text(self)}\n\n{table_text(cluster_table(self, 10))}"
 
     def _repr_html_(self) -> str:
         from launcher.client.planning.plans.recommendation_html import recommendation_html

@@ -33,7 +33,7 @@ from launcher.client.planning.plans.step_model import (
 )
 from launcher.client.planning.plans.strategy_text import UNKNOWN, strategy_text, strategy_warnings
 from launcher.client.planning.workloads.workload import START_SECONDS, Workload
-from launcher.client.show import Table, table_text
+from launcher.client.show import Table
 from launcher.shared import bytes_text
 
 if TYPE_CHECKING:
@@ -54,11 +54,13 @@ _HEAD: tuple[str, ...] = (
 _NUMERIC = frozenset(_HEAD) - {"train", "data", "bottleneck"}
 
 
-def recommendation_text(recommendation: Recommendation, limit: int = 10) -> str:
-    """Return the answer with its reason, the `limit` best clusters, and notes."""
-    answer, *lines = recommendation_lines(recommendation)
-    below = (f"  {line}" for line in lines)
-    return "\n".join([answer, *below, "", table_text(cluster_table(recommendation, limit))])
+#: Columns that a narrow terminal has last.
+_LEAST = ("$/1k steps", "GPU", "$/epoch", "bottleneck", "$/h")
+
+
+def answer_text(recommendation: Recommendation) -> str:
+    """Return the answer, and what speaks for it below."""
+    return "\n  ".join(recommendation_lines(recommendation))
 
 
 def recommendation_lines(recommendation: Recommendation) -> list[str]:
@@ -84,7 +86,7 @@ def cluster_table(recommendation: Recommendation, limit: int) -> Table:
         columns = ("region", *columns)
         rows = [(each.region, *row) for each, row in zip(shown, rows, strict=True)]
     below = [("", note) for note in notes(recommendation)]
-    return Table(columns=columns, rows=rows, numbers=_NUMERIC, notes=below)
+    return Table(columns=columns, rows=rows, numbers=_NUMERIC, notes=below, least=_LEAST)
 
 
 def shown_clusters(recommendation: Recommendation, limit: int) -> list[Candidate]:
