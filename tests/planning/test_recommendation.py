@@ -505,6 +505,7 @@ BY_TIME = ["shown by time alone", "1 x ml.p5e.48xlarge", " unknown ", "Price unk
             ),
         ),
         (GREEDY, SMALL, ["check cpus_per_rank", "0 clusters compared"], ""),
+        (GREEDY | {"workers_per_rank": 2}, SMALL, ["1 x ml.g5.xlarge"], "No vCPU left"),
         ({"bytes_per_worker": 1e15}, SMALL, ["memory for a worker (bytes_per_worker)"], ""),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -143,6 +144,43 @@ def test_without_idle_vcpus_nothing_prepares_batches_or_receives_them() -> None:
 
     assert step.seconds.expected == float("inf")
     assert step.gpu_busy == 0
+
+
+@pytest.mark.parametrize(
+    ("workers", "changes", "data", "seconds"),
+    [
+        pytest.param(0, {}, None, 0.64 + 0.05, id="the rank prepares, then trains"),
+        pytest.param(1, {}, None, 0.64, id="one worker, beside the rank"),
+        pytest.param(3, {}, None, 0.64 / 3, id="one for each idle vCPU"),
+        pytest.param(4, {}, None, (0.64 + 0.05) / 4, id="as many as vCPUs, beside the rank"),
+        pytest.param(9, {}, None, (0.64 + 0.05) / 4, id="more of them make nothing faster"),
+        pytest.param(9, {"cpus_per_rank": 0.0}, None, 0.64 / 4, id="a rank that needs no CPU"),
+        pytest.param(
+            *(9, {"parallel_efficiency": 0.8}, None, (0.64 + 0.05) / 4 / 0.8), id="busy vCPUs"
+        ),
+        pytest.param(20, {"cpu_seconds_per_sample": Measure.exact(1e-3)}, None, 0.05, id="light"),
+        pytest.param(
+            *(1, {"wait_seconds_per_sample": Measure.exact(0.02)}, None, 64 * 0.03), id="storage"
+        ),
+        pytest.param(
+            *(9, {"wait_seconds_per_sample": Measure.exact(0.02)}, None, 64 * 0.03 / 9),
+            id="storage for several",
+        ),
+        pytest.param(
+            *(0, {"cpus_per_rank": 4.0}, "ml.c5.18xlarge", 0.001 * SECONDS_PER_GB / 4 + 0.05),
+            id="a busy rank's vCPUs receive",
+        ),
+    ],
+)
+def test_workers_of_a_given_number_share_the_vcpus_with_the_ranks(
+    workers: int, changes: dict[str, Any], data: str | None, seconds: float
+) -> None:
+    alone = shape("ml.g5.xlarge", data)
+    shared = replace(alone, train=replace(alone.train, workers=workers))
+    step = estimate_step(replace(WORKLOAD, **changes), shared)
+
+    assert step.expected == pytest.approx(seconds)
+    assert local_workers(WORKLOAD, shared.train) == workers
 
 
 def test_more_train_hosts_exchange_gradients() -> None:

@@ -34,6 +34,7 @@ epochs: 90
 cpu_speed: {c5: 1, c6i: 1.2}
 parallel_efficiency: 0.8
 cpus_per_rank: 0.5
+workers_per_rank: 0
 entry_point: main.py
 datasets: ["pipeline:train_set"]
 """
@@ -92,6 +93,7 @@ def test_every_field_is_read(read) -> None:
         cpu_speed={"c5": 1.0, "c6i": 1.2},
         parallel_efficiency=0.8,
         cpus_per_rank=0.5,
+        workers_per_rank=0,
         entry_point="main.py",
         datasets=("pipeline:train_set",),
     )

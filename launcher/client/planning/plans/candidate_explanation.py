@@ -48,12 +48,14 @@ def _needs(candidate: Candidate) -> Iterator[str]:
             f"waiting of a step: {samples} samples x {wait:.4g} s = {samples * wait:.4g} seconds "
             "of workers"
         )
-    workers = shape.train.count * local_workers(load, shape.train)
-    yield (
-        f"idle vCPUs of the train hosts: {shape.train.count} x {shape.train.instance.vcpu} - "
-        f"{shape.ranks} ranks x {load.cpus_per_rank:g} = {spare_vcpus(load, shape.train):g}, for "
-        f"{workers} local workers"
-    )
+    train, workers = shape.train, shape.train.count * local_workers(load, shape.train)
+    have = f"{train.count} x {train.instance.vcpu}"
+    busy = f"{shape.ranks} ranks x {load.cpus_per_rank:g}"
+    if train.workers is None:
+        idle = f"{have} - {busy} = {spare_vcpus(load, train):g}"
+        yield f"idle vCPUs of the train hosts: {idle}, for {workers} local workers"
+    else:
+        yield f"vCPUs of the train hosts: {have}, for {workers} workers of the script and {busy}"
     if shape.data:
         vcpus = shape.data.count * (shape.data.instance.vcpu or 0)
         workers = data_workers(load, shape.data.instance)

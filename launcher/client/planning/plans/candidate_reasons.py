@@ -145,20 +145,21 @@ def _receiving_takes_longer(best: Candidate) -> bool:
     batch = workload.cpu_seconds_per_batch.mean * SERVED_BATCHES
     seconds = shape.ranks * (workload.bytes_per_batch / 1e9 * SECONDS_PER_GB + batch)
     preparing = best.step.seconds_by_resource[Bottleneck.TRAIN_CPU]
-    return seconds / spare_vcpus(workload, shape.train) >= preparing
+    return seconds >= preparing * spare_vcpus(workload, shape.train)
 
 
 def break_even(best: Candidate) -> str | None:
     """Return how much faster preparing must get for no data group to be of use.
 
     Then the idle vCPUs of the train hosts would prepare every batch within the accelerators' time.
-    Returns None if they do already, and if there are none, or no memory for a worker.
+    Returns None if they do already, if there are none or no memory for a worker, and for the
+    workers of a script.
     """
     workload = best.workload
     train = best.shape.train
     vcpus = train.count * local_vcpus(workload, train)
     workers = train.count * local_workers(workload, train)
-    if not workers:
+    if not workers or train.workers is not None:
         return None
     training = best.step.seconds_by_resource[Bottleneck.ACCELERATOR] / best.samples_per_step
     of_worker = training * workers
@@ -191,26 +192,18 @@ def why_not_compared(
 
     shortage: of memory for batches, as text; empty without any.
     """
-    if shortage:
-        return f"nothing could be compared: {shortage}; use smaller batches, or uint8"
-    if without_memory:
-        return (
-            "nothing could be compared: the accelerators have too little memory for the model, "
-            "however it is spread over the ranks; use larger ones, or more train hosts"
-        )
-    if without_vcpus:
-        return (
-            "nothing could be compared: the ranks keep all vCPUs busy, so that none is left to "
-            "prepare or receive batches; use larger hosts, or check cpus_per_rank"
-        )
-    if without_room:
-        return (
-            "nothing could be compared: neither train nor data hosts with a known price have "
-            "memory for a worker (bytes_per_worker)"
-        )
-    reason = "no type has both a price and a time on its accelerator in the workload"
     hint = "; run `launcher plan types --update`" if without_price else ""
-    return f"nothing could be compared: {reason}{hint}"
+    reasons = {
+        f"{shortage}; use smaller batches, or uint8": shortage,
+        "the accelerators have too little memory for the model, however it is spread over the "
+        "ranks; use larger ones, or more train hosts": without_memory,
+        "the ranks keep all vCPUs busy, so that none is left to prepare or receive batches; use "
+        "larger hosts, or check cpus_per_rank": without_vcpus,
+        "neither train nor data hosts with a known price have memory for a worker "
+        "(bytes_per_worker)": without_room,
+        f"no type has both a price and a time on its accelerator in the workload{hint}": True,
+    }
+    return f"nothing could be compared: {next(why for why, holds in reasons.items() if holds)}"
 
 
 def why_none(nearest: Candidate, name: str, *, has_deadline: bool) -> str:

@@ -6,7 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from launcher.client.catalogue import InstanceType, Price
 from launcher.client.planning.plans.exchange import train_strategy
@@ -162,9 +162,9 @@ def candidates(
         ]
         for trainer in trainers:
             for count in counts:
-                train = GroupShape(instance=trainer.instance, count=count)
-                if not has_memory(workload, train):
+                if not has_memory(workload, trainer.instance, count):
                     continue
+                train = train_group(workload, trainer.instance, count)
                 alone = priced_cluster(workload, region, train, trainer.price)
                 if math.isfinite(alone.step.expected):
                     yield alone
@@ -181,9 +181,9 @@ def can_train(workload: Workload, instance: InstanceType) -> bool:
     )
 
 
-def has_memory(workload: Workload, train: GroupShape) -> bool:
+def has_memory(workload: Workload, instance: InstanceType, count: int) -> bool:
     """Return False if the model is known to fit into these hosts' accelerators in no way."""
-    strategy = train_strategy(workload, train.instance, train.count)
+    strategy = train_strategy(workload, instance, count)
     return strategy is None or strategy.fits is not False
 
 
@@ -199,9 +199,16 @@ def has_batch_room(workload: Workload, instance: InstanceType) -> bool:
     return in_host and in_accelerator
 
 
+def train_group(workload: Workload, instance: InstanceType, count: int = 1) -> GroupShape:
+    """Return train hosts with the workers of the script's own loader, if it has one."""
+    own = workload.workers_per_rank
+    workers = None if own is None else own * instance.processes
+    return GroupShape(instance=instance, count=count, workers=workers)
+
+
 def has_idle_vcpus(workload: Workload, instance: InstanceType) -> bool:
-    """Return whether the ranks leave vCPUs of a train host to prepare or receive batches."""
-    return spare_vcpus(workload, GroupShape(instance=instance, count=1)) > 0
+    """Return whether the ranks leave vCPUs of a train host to prepare or receive, or share them."""
+    return spare_vcpus(workload, train_group(workload, instance)) > 0
 
 
 def can_prepare(instance: InstanceType) -> bool:
@@ -213,7 +220,8 @@ def _two_groups(alone: Candidate, price: Price, feeder: PricedType) -> Iterator[
     shapes = (
         GroupShape(instance=feeder.instance, count=count) for count in range(1, MOST_DATA_HOSTS + 1)
     )
-    workload, region, train = alone.workload, alone.region, alone.shape.train
+    workload, region = alone.workload, alone.region
+    train = replace(alone.shape.train, workers=None)  # the data service has its own
     clusters = (
         priced_cluster(workload, region, train, price, data, feeder.price) for data in shapes
     )

@@ -62,7 +62,7 @@ def job_of_candidate(candidate: Candidate) -> JobSpec:
         return job.replace(
             instance_type=train.instance.name,
             instance_count=train.count,
-            data_service=service if service.local_workers else None,
+            data_service=service if service.local_workers and train.workers is None else None,
         )
     return job.replace(
         instance_groups=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -22,8 +22,9 @@ from launcher.client.planning.plans.cluster_candidates import (
     has_batch_room,
     has_idle_vcpus,
     has_memory,
+    train_group,
 )
-from launcher.client.planning.plans.step_model import GroupShape, local_workers
+from launcher.client.planning.plans.step_model import local_workers
 from launcher.client.planning.workloads.workload import Workload
 from launcher.errors import Problem, SpecError
 
@@ -230,6 +231,10 @@ def recommend(
     instances = [each.instance for each in everything]
     trainers = [each for each in instances if can_train(changed, each)]
     limits, day = limits or PlanLimits(), today or catalogue.today()
+
+    def without(keeps: Callable[[InstanceType], bool]) -> tuple[str, ...]:
+        return _names(each for each in trainers if not keeps(each))
+
     chosen = choose(candidates(changed, priced, train_hosts), changed, limits, order, day)
     if chosen.nearest is None:
         unpriced = {regions[0]: map(_unpriced, listed[regions[0]])}
@@ -238,24 +243,14 @@ def recommend(
         chosen = replace(by_time, best=None, pareto=(), nearest=None)
     return replace(
         chosen,
-        without_price=_names(
-            each.instance for each in _of_use(changed, everything) if each.price is None
+        without_price=_names(e.instance for e in _of_use(changed, everything) if e.price is None),
+        without_time=_names(e for e in instances if e.accelerators and e not in trainers),
+        without_memory=without(
+            lambda each: any(has_memory(changed, each, count) for count in train_hosts)
         ),
-        without_time=_names(
-            each for each in instances if each.accelerators and each not in trainers
-        ),
-        without_memory=_names(
-            each
-            for each in trainers
-            if not any(has_memory(changed, GroupShape(instance=each, count=n)) for n in train_hosts)
-        ),
-        without_batches=_names(each for each in trainers if not has_batch_room(changed, each)),
-        without_vcpus=_names(each for each in trainers if not has_idle_vcpus(changed, each)),
-        without_room=_names(
-            each
-            for each in trainers
-            if not local_workers(changed, GroupShape(instance=each, count=1))
-        ),
+        without_batches=without(lambda each: has_batch_room(changed, each)),
+        without_vcpus=without(lambda each: has_idle_vcpus(changed, each)),
+        without_room=without(lambda each: local_workers(changed, train_group(changed, each)) > 0),
         regions=tuple(listed),
         without_own_price={} if has_stand_ins else _without_own_price(changed, listed),
     )

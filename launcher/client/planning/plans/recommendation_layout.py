@@ -234,7 +234,9 @@ def _with_few_workers(recommendation: Recommendation) -> Iterator[str]:
     load = recommendation.workload
     for each in recommendation.shown:
         train, data = each.shape.train, each.shape.data
-        if local_workers(load, train) < (vcpus := local_vcpus(load, train)):
+        if train.workers is None and local_workers(load, train) < (
+            vcpus := local_vcpus(load, train)
+        ):
             yield f"{train.instance.name} ({local_workers(load, train)} of {vcpus})"
         if data and data_workers(load, data.instance) < (data.instance.vcpu or 0):
             workers = data_workers(load, data.instance)

@@ -85,11 +85,8 @@ def recommendation_scatter(recommendation: Recommendation) -> ClusterScatter | N
         )
         for each in clusters
     )
-    epochs = recommendation.workload.epochs
-    return ClusterScatter(
-        points=points,
-        what=f"{epochs} epochs" if is_whole else "a million samples",
-    )
+    what = f"{recommendation.workload.epochs} epochs" if is_whole else "a million samples"
+    return ClusterScatter(points=points, what=what)
 
 
 def _hours(candidate: Candidate, *, is_whole: bool) -> float:

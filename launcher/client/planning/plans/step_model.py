@@ -12,6 +12,10 @@ where `local` and `receive` are seconds of the train hosts' idle vCPUs, and `rem
 of the data group's workers, its network, and the train hosts' network. The best share is where both
 are equal; it is 0 where receiving a batch takes longer than preparing it.
 
+Workers of a given number share the vCPUs of train hosts with the ranks, which lack them only while
+they train: the step takes as long as the slowest of the ranks, the workers, and the CPU seconds of
+all of them on all vCPUs. Without workers each rank prepares its own batch, then trains on it.
+
 Each rank holds as many prepared batches as its host's memory allows, and workers are idle where
 these are too few. A batch that takes longer than the steps that they last adds a wait.
 """
@@ -56,21 +60,18 @@ _GIB = 2**30
 _BITS_PER_BYTE = 8
 #: Units of what a step is computed from, in its formulas.
 _UNITS = {
-    "cpu_seconds": "s",
+    **dict.fromkeys(("cpu_seconds", "wait_seconds"), "s"),
+    **dict.fromkeys(("train_speed", "data_speed"), ""),
+    **dict.fromkeys(("train_gbps", "data_gbps"), "Gbit/s"),
+    **dict.fromkeys(("local_vcpus", "data_vcpus", "idle_vcpus"), "vCPUs"),
+    **dict.fromkeys(("local", "data"), "workers"),
     "served_seconds": "s for its batches",
-    "wait_seconds": "s",
+    "rank_seconds": "s of ranks",
     "exchange_seconds": "s between ranks",
     "gigabytes": "GB",
-    "train_speed": "",
-    "data_speed": "",
-    "train_gbps": "Gbit/s",
-    "data_gbps": "Gbit/s",
-    "local_vcpus": "vCPUs",
-    "data_vcpus": "vCPUs",
-    "idle_vcpus": "vCPUs",
-    "local": "workers",
-    "data": "workers",
 }
+#: The end of the range of a CPU's speed with which a step is predicted, by that of the measures.
+_SPEED_ENDS = {"low": "high", "mean": "mean", "high": "low"}
 
 
 class Bottleneck(enum.Enum):
@@ -88,10 +89,15 @@ class Bottleneck(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupShape:
-    """The hosts of one group."""
+    """The hosts of one group.
+
+    workers: processes that prepare batches on each of them; 0 leaves that to the ranks. None for as
+    many as fit on vCPUs that no rank keeps busy.
+    """
 
     instance: InstanceType
     count: int
+    workers: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,19 +156,19 @@ class StepEstimate:
     @functools.cached_property
     def seconds(self) -> Interval:
         """The seconds of one step; computed only for the clusters that are shown."""
-        ends = [self.expected, *(self._with(case) for case in (_BEST, _WORST))]
+        ends = [self.expected, *(self._with(end) for end in ("low", "high"))]
         return Interval(low=min(ends), expected=self.expected, high=max(ends))
 
-    def _with(self, case: _Case) -> float:
+    def _with(self, end: str) -> float:
         """Return the seconds with the measures at either end of their ranges."""
-        load = _load(self._workload, self._shape, self._workers, case)
+        load = _load(self._workload, self._shape, self._workers, end)
         seconds_by_resource, share = _resources(self._shape, load)
         return _step(self._workload, load, seconds_by_resource, share, self.prefetch)[0]
 
     @property
     def formulas(self) -> Mapping[Bottleneck, str]:
         """The computation of the seconds that each resource needs."""
-        load = _load(self._workload, self._shape, self._workers, _EXPECTED)
+        load = _load(self._workload, self._shape, self._workers, "mean")
         batch = _batch_times(self._workload, load, self.offloaded).mean
         of_gpu = f"s of {self._shape.train.instance.accelerator_name}"
         terms = _as_terms(load)._replace(
@@ -181,26 +187,11 @@ class StepEstimate:
         }
 
 
-class _Case(NamedTuple):
-    """The ends of the measures' ranges with which a step is predicted.
-
-    measure: the field of each Measure. speed: that of the speed of a CPU family.
-    """
-
-    measure: str
-    speed: str
-
-
-_BEST = _Case(measure="low", speed="high")
-_EXPECTED = _Case(measure="mean", speed="mean")
-_WORST = _Case(measure="high", speed="low")
-
-
 class _Workers(NamedTuple):
     """Workers of all hosts, and the vCPUs that compute for them.
 
-    local_vcpus, data_vcpus: whole ones that ranks of train hosts leave idle, and those of the data
-    group. idle_vcpus: of the train hosts, with parts. local, data: workers.
+    local_vcpus: whole ones that ranks of train hosts leave idle, or share.
+    data_vcpus: of the data group. idle_vcpus: of the train hosts, with parts. local, data: workers.
     """
 
     local_vcpus: int
@@ -214,6 +205,7 @@ class _Load(NamedTuple):
     """The demand of one step of all ranks, at one end of the measures' ranges, and its workers.
 
     served_seconds: for batches that are sent or received, beside those for their bytes.
+    rank_seconds: of the vCPUs that ranks and workers share; 0 where ranks have their own.
     wait_seconds: for which workers wait for storage. exchange_seconds: between ranks, 0 if unknown.
     train_speed, data_speed: of vCPUs when all of a host are busy. train_gbps, data_gbps: of the
     networks of all hosts; 0 if unknown.
@@ -222,6 +214,7 @@ class _Load(NamedTuple):
     ranks: int
     cpu_seconds: float
     served_seconds: float
+    rank_seconds: float
     wait_seconds: float
     gpu_seconds: float
     exchange_seconds: float
@@ -256,9 +249,9 @@ def _family(name: str) -> str:
 
 
 def spare_vcpus(workload: Workload, train: GroupShape) -> float:
-    """Return the vCPUs of all train hosts that their ranks leave idle; 0 if unknown."""
-    ranks = train.instance.processes
-    return train.count * max(0.0, (train.instance.vcpu or 0) - ranks * workload.cpus_per_rank)
+    """Return the vCPUs of all train hosts that their ranks leave idle, or share; 0 if unknown."""
+    busy = train.instance.processes * workload.cpus_per_rank if train.workers is None else 0.0
+    return train.count * max(0.0, (train.instance.vcpu or 0) - busy)
 
 
 def local_vcpus(workload: Workload, train: GroupShape) -> int:
@@ -267,7 +260,9 @@ def local_vcpus(workload: Workload, train: GroupShape) -> int:
 
 
 def local_workers(workload: Workload, train: GroupShape) -> int:
-    """Return the workers of each train host, on the vCPUs that its ranks leave idle."""
+    """Return the workers of each train host: those given, or on vCPUs that its ranks leave idle."""
+    if train.workers is not None:
+        return train.workers
     vcpus = local_vcpus(workload, train)
     return min(_wanted_workers(workload, vcpus), _fitting(workload, train.instance, _TRAIN_SHARE))
 
@@ -298,7 +293,7 @@ def _fitting(workload: Workload, instance: InstanceType, share: float) -> int:
 def estimate_step(workload: Workload, shape: ClusterShape) -> StepEstimate:
     """Predict the step of a cluster; its accelerator must be one of the workload's."""
     workers = _workers(workload, shape)
-    load = _load(workload, shape, workers, _EXPECTED)
+    load = _load(workload, shape, workers, "mean")
     seconds_by_resource, share = _resources(shape, load)
     in_time = max(seconds_by_resource.values())
     prefetch = _prefetch(workload, shape, load, in_time, share)
@@ -321,39 +316,43 @@ def estimate_step(workload: Workload, shape: ClusterShape) -> StepEstimate:
 
 def _workers(workload: Workload, shape: ClusterShape) -> _Workers:
     train, data = shape.train, shape.data
+    feeders = 0
+    if data:
+        each = data_workers(workload, data.instance) if data.workers is None else data.workers
+        feeders = data.count * each
     return _Workers(
         local_vcpus=train.count * local_vcpus(workload, train),
         data_vcpus=data.count * (data.instance.vcpu or 0) if data else 0,
         idle_vcpus=spare_vcpus(workload, train),
         local=train.count * local_workers(workload, train),
-        data=data.count * data_workers(workload, data.instance) if data else 0,
+        data=feeders,
     )
 
 
-def _load(workload: Workload, shape: ClusterShape, workers: _Workers, case: _Case) -> _Load:
-    """Return the demand of a step in the best, expected or worst case."""
+def _load(workload: Workload, shape: ClusterShape, workers: _Workers, end: str) -> _Load:
+    """Return the demand of a step. end: "low", "mean" or "high" of each measure."""
     train, data, ranks = shape.train, shape.data, shape.ranks
-    seconds: float = getattr(workload.cpu_seconds_per_sample, case.measure)
-    wait: float = getattr(workload.wait_seconds_per_sample, case.measure)
-    each_batch: float = getattr(workload.cpu_seconds_per_batch, case.measure)
-    if case is _WORST:
+    seconds: float = getattr(workload.cpu_seconds_per_sample, end)
+    wait: float = getattr(workload.wait_seconds_per_sample, end)
+    each_batch: float = getattr(workload.cpu_seconds_per_batch, end)
+    if end == "high":
         seconds += _spread(workload, workers)
     by_accelerator = workload.gpu_seconds_per_step
-    gpu_seconds: float = getattr(
-        by_accelerator[train.instance.accelerator_name or ""], case.measure
-    )
-    exchange = exchange_seconds(workload, train.instance, train.count, gpu_seconds, case.measure)
+    gpu_seconds: float = getattr(by_accelerator[train.instance.accelerator_name or ""], end)
+    ranks_share = 0.0 if train.workers is None else ranks * workload.cpus_per_rank
+    exchange = exchange_seconds(workload, train.instance, train.count, gpu_seconds, end)
     return _Load(
         ranks=ranks,
         cpu_seconds=ranks * (workload.batch_size * seconds + each_batch),
         served_seconds=ranks * each_batch * SERVED_BATCHES,
+        rank_seconds=ranks_share * gpu_seconds / workload.parallel_efficiency,
         wait_seconds=ranks * workload.batch_size * wait,
         gpu_seconds=gpu_seconds,
         exchange_seconds=exchange or 0.0,
         is_exchange_known=exchange is not None,
         gigabytes=ranks * workload.bytes_per_batch / 1e9,
-        train_speed=vcpu_speed(workload, train.instance, case.speed),
-        data_speed=vcpu_speed(workload, data.instance, case.speed) if data else 1.0,
+        train_speed=vcpu_speed(workload, train.instance, _SPEED_ENDS[end]),
+        data_speed=vcpu_speed(workload, data.instance, _SPEED_ENDS[end]) if data else 1.0,
         train_gbps=train.count * (train.instance.card_gbps or 0.0),
         data_gbps=data.count * (data.instance.card_gbps or 0.0) if data else 0.0,
         workers=workers,
@@ -416,7 +415,8 @@ def _step(
     times = _batch_times(workload, load, share)
     seconds_by_resource[Bottleneck.TRAIN_MEMORY] = times.mean / prefetch.batches
     longest, bottleneck = _longest(seconds_by_resource)
-    stall = stall_seconds(times, load.ranks, longest, prefetch.batches)
+    is_ahead = load.workers.local + load.workers.data > 0
+    stall = is_ahead * stall_seconds(times, load.ranks, longest, prefetch.batches)
     return longest + stall, bottleneck, stall
 
 
@@ -425,7 +425,9 @@ def _batch_times(workload: Workload, load: _Load, share: float) -> BatchTimes:
     cpu = workload.cpu_seconds_per_sample
     seconds = cpu.mean + workload.wait_seconds_per_sample.mean
     workers = load.workers
-    local = _worker_seconds(load, load.train_speed, workers.local_vcpus, workers.local)
+    local = _worker_seconds(
+        load, load.train_speed, workers.local_vcpus, workers.local, load.rank_seconds
+    )
     remote = _worker_seconds(load, load.data_speed, workers.data_vcpus, workers.data)
     return BatchTimes(
         mean=((1 - share) * local + share * remote) / load.ranks,
@@ -434,15 +436,16 @@ def _batch_times(workload: Workload, load: _Load, share: float) -> BatchTimes:
     )
 
 
-def _prepared(load: _Load, speed: float, vcpus: int, workers: int) -> float:
-    """Return the seconds in which the workers of a group prepare all batches."""
-    return _worker_seconds(load, speed, vcpus, workers) / workers if workers else math.inf
+def _worker_seconds(
+    load: _Load, speed: float, vcpus: int, workers: int, beside: float = 0.0
+) -> float:
+    """Return the seconds of all workers together: more than one on a vCPU take turns.
 
-
-def _worker_seconds(load: _Load, speed: float, vcpus: int, workers: int) -> float:
-    """Return the seconds of all workers together: more than one on a vCPU take turns."""
+    beside: seconds of ranks on the same vCPUs.
+    """
     computing = load.cpu_seconds / speed
-    taking_turns = computing * workers / vcpus if workers > vcpus else computing
+    is_shared = beside or workers > vcpus
+    taking_turns = (computing + beside) * workers / vcpus if is_shared else computing
     return max(taking_turns, computing + load.wait_seconds)
 
 
@@ -453,15 +456,22 @@ def _resources(
 
     known_share: that share; None for the best one. With a load of terms, the seconds are terms.
     """
-    local = _prepared(load, load.train_speed, load.workers.local_vcpus, load.workers.local)
     accelerator = load.gpu_seconds + load.exchange_seconds
+    vcpus, workers = load.workers.local_vcpus, load.workers.local
+    computing, local = load.cpu_seconds / load.train_speed, math.inf
+    if workers:
+        seconds = _worker_seconds(load, load.train_speed, vcpus, workers, load.rank_seconds)
+        local = seconds / workers
+    elif shape.train.workers == 0 and not shape.data:
+        alone = (computing + load.wait_seconds) / load.ranks + accelerator
+        local = max(alone, (computing + load.rank_seconds) / vcpus)
     seconds_by_resource = {Bottleneck.ACCELERATOR: accelerator, Bottleneck.TRAIN_CPU: local}
     if not shape.data:
         return seconds_by_resource, 0.0
     remote = _remote(load)
     idle = load.workers.idle_vcpus
     moving = load.gigabytes * SECONDS_PER_GB + load.served_seconds
-    receive = moving / idle if idle else math.inf
+    receive = (moving + load.rank_seconds) / idle if idle else math.inf
     share = known_share
     if share is None:
         share = _best_share(local, receive, max(remote.values()))
@@ -474,8 +484,9 @@ def _resources(
 
 def _remote(load: _Load) -> dict[Bottleneck, float]:
     """Return the seconds that each resource of the data group's way needs for all batches."""
-    vcpus = load.workers.data_vcpus
-    prepare = _prepared(load, load.data_speed, vcpus, load.workers.data)
+    vcpus, workers, prepare = load.workers.data_vcpus, load.workers.data, math.inf
+    if workers:
+        prepare = _worker_seconds(load, load.data_speed, vcpus, workers) / workers
     moving = load.gigabytes * SECONDS_PER_GB + load.served_seconds
     send = moving / vcpus if vcpus else math.inf
     gigabits = load.gigabytes * _BITS_PER_BYTE

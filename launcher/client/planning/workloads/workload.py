@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from launcher.client.catalogue import cpu_speeds
+from launcher.client.catalogue import InstanceType, cpu_speeds
 from launcher.client.planning.plans.amounts import Measure
-from launcher.client.planning.plans.parallel_strategy import ModelFigures
+from launcher.client.planning.plans.parallel_strategy import ModelFigures, Strategy
 from launcher.client.spec import BYTES_PER_WORKER
 
 #: benchmarks/RESULTS.md, "The loader without a data group": 58 us on 2026-11-25, 22.7 and 131 on
@@ -43,6 +43,8 @@ class Workload:
         prepares 1.2 times as many samples per vCPU. Others follow by public benchmarks.
     parallel_efficiency: share of a vCPU's speed that is left when all vCPUs of a host are busy.
     cpus_per_rank: vCPUs that each rank keeps busy itself.
+    workers_per_rank: processes with which the script prepares the batches of a rank where there is
+        no data group, as torch's DataLoader does; 0 for the rank itself, None for the data service.
     model: its memory, for the parallel strategy; None if unknown.
     entry_point, datasets: of the job that the plan writes.
 
@@ -68,6 +70,7 @@ class Workload:
     cpu_speed: Mapping[str, float] = field(default_factory=dict)
     parallel_efficiency: float = 1.0
     cpus_per_rank: float = 1.0
+    workers_per_rank: int | None = None
     model: ModelFigures | None = None
     entry_point: str = "train.py"
     datasets: tuple[str, ...] = ()
@@ -78,6 +81,11 @@ class Workload:
         known = cpu_speeds()
         given = [each / known[name].mean for name, each in self.cpu_speed.items() if name in known]
         return statistics.mean(given) if given else None
+
+    @functools.cached_property
+    def strategies(self) -> dict[tuple[InstanceType, int], Strategy]:
+        """The parallel strategies that are known so far, by type and number of train hosts."""
+        return {}
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Workload:

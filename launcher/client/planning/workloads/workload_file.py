@@ -116,7 +116,7 @@ class _WorkloadReader:
     def _field(self, name: str, value: object) -> Any:
         is_share = name == "parallel_efficiency"
         reader = self._efficiency if is_share else self._readers[self._types[name]]
-        return reader((name,), value)
+        return 0 if (name, value) == ("workers_per_rank", 0) else reader((name,), value)
 
     def _count(self, path: FieldPath, value: object) -> Any:
         if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
