@@ -12,6 +12,7 @@ from launcher.data.given_code import whole
 from launcher.data.order import OnError, OnNondeterminism, Seeding, Uneven
 from launcher.data.torch_samplers import TorchSampler
 from launcher.errors import DataError
+from launcher.shared import STREAM_WORLD_VARIABLE
 
 P = ParamSpec("P")
 
@@ -60,7 +61,8 @@ class LoaderOptions:
         rank, world = sampler.share(self.rank, self.world_size)
         own = int(os.environ.get("RANK", 0)) if rank is None else whole("rank", rank)
         if world is None:
-            return own, int(os.environ.get("WORLD_SIZE", 1))
+            ranks = os.environ.get("WORLD_SIZE", "1")
+            return own, int(os.environ.get(STREAM_WORLD_VARIABLE, ranks))
         return (0 if world == 1 and rank is None else own), whole("world_size", world)
 
 

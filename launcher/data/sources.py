@@ -31,7 +31,7 @@ from launcher.data.order import (
 from launcher.data.repeatable import OneThread, preserve_random_states, seeding
 from launcher.data.torch_arguments import TorchArguments
 from launcher.runtime import ENGINE_VARIABLE, paths_here
-from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, Role
+from launcher.shared import CODE_CHANNEL, DEBUG_VARIABLE, DOCUMENT_FILE, JobDocument, Role
 
 _NO_ARGUMENTS = TorchArguments()
 #: Makes arrays the script's own.
@@ -55,7 +55,9 @@ def open_source(
     name = declared_engine()
     if name is None:
         as_torch.note_workers()
-        return LocalSource(pinning, given, as_torch.workers)
+        # A debugger stops in this process, not in forks of it.
+        workers = 0 if DEBUG_VARIABLE in os.environ else as_torch.workers
+        return LocalSource(pinning, given, workers)
     source = find_engine(name).open_source(pinning)
     if as_torch.timeout and hasattr(source, "timeout"):
         source.timeout = as_torch.timeout

@@ -72,6 +72,11 @@ class MlPaths:
         return self.root / "output" / ".launcher-events"
 
     @property
+    def terminal(self) -> Path:
+        """The file of `launcher run --debug`: locked while the rank runs, then its exit code."""
+        return self.root / "output" / ".launcher-terminal"
+
+    @property
     def checkpoints(self) -> Path:
         """The platform's default folder for checkpoints."""
         return self.root / "checkpoints"

@@ -48,6 +48,15 @@ PARALLEL_VARIABLE = "LAUNCHER_PARALLEL"
 #: For each rank of a job that has a task: "module:function", which makes the Task.
 TASK_VARIABLE = "LAUNCHER_TASK"
 
+#: The debugger of a job of one rank, which runs in the terminal of `launcher run --debug`: "pdb",
+#: or "debugpy:PORT".
+DEBUG_VARIABLE = "LAUNCHER_DEBUG"
+#: The ranks that share a loader's stream, if they are more than run, as in such a job.
+STREAM_WORLD_VARIABLE = "LAUNCHER_STREAM_WORLD"
+#: The program (python -c) in whose place such a rank is started, with its arguments and its
+#: environment: `launcher run --debug` finds it on the host by this text.
+WAIT_FOR_TERMINAL = "import signal; signal.pause()  # for the terminal of launcher run --debug"
+
 #: Hyperparameters that SageMaker's SDKs and its tuner add. They configure the training toolkit and
 #: never reach a script. Source: SAGEMAKER_HYPERPARAMETERS in params.py of sagemaker-training 5.1.4.
 TOOLKIT_PREFIX = "sagemaker_"

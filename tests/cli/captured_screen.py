@@ -148,3 +148,30 @@ def _read(terminal: int) -> bytes | None:
         return os.read(terminal, 65536) or None
     except OSError:
         return None
+
+
+class Typist:
+    """Someone at a terminal who types lines and reads the answers."""
+
+    def __init__(self, command, environment):
+        self.pid, self.terminal = pty.fork()
+        if not self.pid:
+            os.execvpe(command[0], command, {**os.environ, **environment, "TERM": "dumb"})
+        self.text = ""
+
+    def type(self, text):
+        os.write(self.terminal, text.encode())
+
+    def wait_for(self, text):
+        deadline = time.monotonic() + 500
+        while text not in self.text:
+            assert time.monotonic() < deadline, self.text
+            chunk = _read(self.terminal)
+            assert chunk is not None, self.text
+            self.text += chunk.decode()
+        self.text = self.text.partition(text)[2]
+
+    def leave(self):
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self.terminal)
+        return code

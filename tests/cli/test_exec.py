@@ -1,14 +1,12 @@
 """launcher exec: entering a running host."""
 
 import os
-import pty
-import select
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from captured_screen import Typist
 from waiting import wait_until
 
 FOR_EVER = "import time\nprint('waits', flush=True)\ntime.sleep(600)\n"
@@ -51,32 +49,6 @@ def test_a_command_that_is_killed_has_the_code_of_a_shell(running):
     assert process.wait(timeout=540) == 137
     process.stdout.close()
     process.stderr.close()
-
-
-class Typist:
-    """Someone at a terminal who types lines and reads the answers."""
-
-    def __init__(self, command, environment):
-        self.pid, self.terminal = pty.fork()
-        if not self.pid:
-            os.execvpe(command[0], command, {**os.environ, **environment, "TERM": "dumb"})
-        self.text = ""
-
-    def type(self, text):
-        os.write(self.terminal, text.encode())
-
-    def wait_for(self, text):
-        deadline = time.monotonic() + 500
-        while text not in self.text:
-            assert time.monotonic() < deadline, self.text
-            if select.select([self.terminal], [], [], 0.1)[0]:
-                self.text += os.read(self.terminal, 4096).decode()
-        self.text = self.text.partition(text)[2]
-
-    def leave(self):
-        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        os.close(self.terminal)
-        return code
 
 
 def test_a_shell_on_a_terminal_survives_ctrl_c(running):

@@ -15,7 +15,7 @@ MakeHosts = Callable[..., Hosts]
     [
         ("breakpoint()", "NoTerminal: breakpoint() waits for a user, and a host has no terminal"),
         ("import pdb; pdb.set_trace()", "BdbQuit (a debugger waits for a user, and a host has no"),
-        ("input('Go on? ')", "EOFError: EOF when reading a line (a host has no terminal and no"),
+        ("input('Go on? ')", "EOFError: EOF when reading a line (input() waits for a user, and a"),
     ],
 )
 def test_what_asks_the_user_fails_with_the_reason(
@@ -24,6 +24,9 @@ def test_what_asks_the_user_fails_with_the_reason(
     hosts = make_hosts({"train.py": f"print('begins')\n{asks}\nprint('ends')\n"})
     hosts.fail()
     assert words in str(hosts["algo-1"].failure)
+    assert "`launcher run --debug` runs the job's rank 0 in your terminal" in str(
+        hosts["algo-1"].failure
+    )
     assert "\nends\n" not in hosts["algo-1"].output
 
 

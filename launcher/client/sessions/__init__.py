@@ -88,6 +88,7 @@ if TYPE_CHECKING:
         look_into_image,
     )
     from launcher.client.sessions.local.host.host_copy import copy_from_host
+    from launcher.client.sessions.local.host.host_exec import WaitingRank
     from launcher.client.sessions.local.host.host_folder import HostFolder
     from launcher.client.sessions.local.host.host_logs import (
         bytes_before,

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
     from launcher.client.spec.job_yaml import read_document, read_plain, read_value
     from launcher.client.spec.json_schema import field_notes, job_schema, schema_text
+    from launcher.client.spec.one_rank import as_one_rank
     from launcher.client.spec.requirements_file import RequirementsFile, read_requirements
     from launcher.client.spec.resolve_paths import anchored
     from launcher.client.spec.roles import infer_roles, job_roles, leading_group, scope_of

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from bdb import BdbQuit
 
-_FIX = (
-    "run the script yourself in a terminal, where the loader prepares its batches, or set "
-    "PYTHONBREAKPOINT=remote_pdb.set_trace in the job's environment, with remote-pdb in its "
-    "requirements"
-)
+from launcher.shared import DEBUG_VARIABLE
+
+_FIX = "`launcher run --debug` runs the job's rank 0 in your terminal, under pdb"
 _END_OF_INPUT = "EOF when reading a line"
 
 
@@ -22,12 +21,14 @@ class NoTerminal(RuntimeError):
 def hint_of_terminal(error: BaseException) -> str:
     """Return the words on an error of a program that asks for input; "" for other errors.
 
-    >>> hint_of_terminal(EOFError("EOF when reading a line"))
-    ' (a host has no terminal and no input: give the script what it asks for as hyperparameters)'
+    >>> hint_of_terminal(EOFError("EOF when reading a line"))[:60]
+    ' (input() waits for a user, and a host has no terminal: give'
     """
     if isinstance(error, BdbQuit):
+        if DEBUG_VARIABLE in os.environ:
+            return " (you quit the debugger)"
         return f" (a debugger waits for a user, and a host has no terminal: {_FIX})"
     if isinstance(error, EOFError) and str(error) == _END_OF_INPUT:
-        what = "give the script what it asks for as hyperparameters"
-        return f" (a host has no terminal and no input: {what})"
+        what = f"give the script what it asks for as hyperparameters; {_FIX}"
+        return f" (input() waits for a user, and a host has no terminal: {what})"
     return ""

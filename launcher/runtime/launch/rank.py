@@ -16,6 +16,7 @@ import runpy
 import sys
 import time
 import traceback
+from bdb import BdbQuit
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -30,6 +31,7 @@ from launcher.runtime.host.output import print_to, print_whole_lines, rank_pipe
 from launcher.runtime.host.report_files import REPORTS_VARIABLE, write_report
 from launcher.runtime.host.start_phase import report_phases
 from launcher.runtime.launch import gloo_threads
+from launcher.runtime.launch.rank_debugger import PostMortem, is_debugged, start_debugger
 from launcher.shared import enter, own_mask, visible_gpus
 
 #: Seconds that this rank may wait in one place for others; 0 disables hang detection.
@@ -71,7 +73,9 @@ def run(program: Callable[[], object]) -> int:
     print_whole_lines()
     _enable_monitoring()
     atexit.register(gloo_threads.wait_for_gloo_threads)  # runs after the program's own handlers
+    post_mortem: PostMortem | None = None
     try:
+        post_mortem = start_debugger() if is_debugged() else None
         program()
     except SystemExit as stop:
         _close(spare)
@@ -85,11 +89,21 @@ def run(program: Callable[[], object]) -> int:
         report_cause(cause, _detail(error), is_peer_loss=is_peer_loss(error, cause))
         shown = own_mask().text(cause)[:_MAX_LENGTH]
         emit_text("rank_failed", "".join(_format(error)), cause=shown)
+        if is_debugged():
+            _examine(error, post_mortem)
         # As the interpreter does, for handlers at exit; without the frames and what they hold.
         sys.last_value = error.with_traceback(None)
         return 1
     _report_leaving("the script ended")
     return 0
+
+
+def _examine(error: BaseException, post_mortem: PostMortem | None) -> None:
+    """Show the user the error in their terminal, and let them look at it."""
+    if not isinstance(error, BdbQuit):
+        sys.stderr.write("".join(_format(error)))
+    if post_mortem is not None:
+        post_mortem(error, _from_script(error.__traceback__))
 
 
 def _close(descriptor: int) -> None:
@@ -100,7 +114,7 @@ def _close(descriptor: int) -> None:
 def _print_to_own_pipe() -> None:
     """Print to the pipe of this rank, if its host has one, so that ranks' open lines do not mix."""
     folder = os.environ.get(REPORTS_VARIABLE)
-    if folder is not None:
+    if folder is not None and not is_debugged():
         with contextlib.suppress(OSError):  # not started by a host
             print_to(rank_pipe(Path(folder), int(os.environ.get("LOCAL_RANK", "0"))))
 

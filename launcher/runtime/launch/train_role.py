@@ -13,7 +13,8 @@ from launcher.runtime.host.event_log import emit
 from launcher.runtime.host.hyperparameters import as_arguments
 from launcher.runtime.host.job_host import JobEnded, JobHost
 from launcher.runtime.launch.engine_interface import DataServices, data_services
-from launcher.runtime.launch.starters.registry import starter_for
+from launcher.runtime.launch.starters.registry import TerminalStarter, starter_for
+from launcher.shared import DEBUG_VARIABLE
 
 #: Extra seconds in which a command host can report why it is not ready, which is more specific.
 _PRECEDENCE = 5.0
@@ -72,7 +73,9 @@ def wait_for_programs(host: JobHost) -> None:
 
 def _train(host: JobHost, reports: Path) -> None:
     trainer = host.environment.document.trainer
-    starter_for(trainer.launch)(host, reports).run(_program(host))
+    is_debugged = DEBUG_VARIABLE in host.variables
+    starter = TerminalStarter if is_debugged else starter_for(trainer.launch)
+    starter(host, reports).run(_program(host))
 
 
 def _program(host: JobHost) -> list[str]:

@@ -26,7 +26,8 @@ def _install() -> None:
 def _refuse_breakpoints() -> None:
     """Let breakpoint() say that there is no terminal, unless there is one, or another debugger."""
     debugger = os.environ.get("PYTHONBREAKPOINT", "")
-    if debugger in ("", "pdb.set_trace", "ipdb.set_trace") and not os.isatty(0):
+    has_user = os.isatty(0) or "LAUNCHER_DEBUG" in os.environ
+    if debugger in ("", "pdb.set_trace", "ipdb.set_trace") and not has_user:
         sys.breakpointhook = _refuse_breakpoint
 
 

@@ -10,6 +10,7 @@ import click
 
 from launcher.client.cli.options.shared_options import gathered
 from launcher.client.sessions import Isolation
+from launcher.client.spec import JobSpec, as_one_rank
 from launcher.shared import HostFailure
 
 
@@ -42,6 +43,55 @@ class LocalChoices:
                 raise click.UsageError(f"--{option} goes with a local job")
         return {}
 
+
+@dataclass(frozen=True, kw_only=True)
+class DebugChoice:
+    """The wish to run rank 0 of a job alone in this terminal: `debug`, or a port for debugpy."""
+
+    debug: bool = False
+    debugpy: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.debug or self.debugpy is not None
+
+    def one_rank_of(
+        self, spec: JobSpec, local: LocalChoices, session: str | None, *, is_left: bool
+    ) -> JobSpec:
+        """Return the job that does this.
+
+        Raises UsageError where no terminal reaches it, and SpecError for a job without such a rank.
+        """
+        option = "--debug" if self.debugpy is None else "--debugpy"
+        isolation = local.isolation or ""
+        out_of_reach = {Isolation.CONTAINER.value: "--debug", Isolation.NETWORK.value: "--debugpy"}
+        if out_of_reach.get(isolation) in ("--debug", option):
+            what = f"{option} does not reach into isolation {isolation}"
+            raise click.UsageError(f"{what}: give --isolation sandbox or process")
+        if is_left or session not in (None, "local"):
+            raise click.UsageError(
+                f"{option} runs the job in this terminal, and does not go with "
+                f"{'--detach' if is_left else f'--session {session}'}"
+            )
+        return as_one_rank(spec, "pdb" if self.debugpy is None else f"debugpy:{self.debugpy}")
+
+
+#: --debug and --debugpy, which a verb gets as one `debug`.
+debug_options = gathered(
+    "debug",
+    DebugChoice,
+    click.option(
+        "--debug",
+        is_flag=True,
+        help="Run rank 0 alone in this terminal, on this machine: pdb opens at a breakpoint(), at "
+        "Ctrl-C, and at the exception that ends the script.",
+    ),
+    click.option(
+        "--debugpy",
+        type=click.IntRange(1, 65535),
+        metavar="PORT",
+        help="As --debug, with debugpy in place of pdb: the script waits for an editor at PORT.",
+    ),
+)
 
 #: The options of local jobs, which a verb gets as one `local`.
 local_run_options = gathered(

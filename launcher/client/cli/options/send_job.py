@@ -10,7 +10,12 @@ from launcher.client.cli.options.command_line import command_line
 from launcher.client.cli.options.shared_options import gathered
 from launcher.client.cli.screen.approval import cancel_on_ctrl_c, show_plan
 from launcher.client.cli.screen.ctrl_c import defer_ctrl_c
-from launcher.client.cli.screen.job_output import follow_unless_left, print_notice, print_summary
+from launcher.client.cli.screen.job_output import (
+    follow_unless_left,
+    print_notice,
+    print_summary,
+    run_in_terminal,
+)
 from launcher.client.cli.screen.verb_output import echo, print_message, print_warnings
 from launcher.client.jobs import Job, with_resume_hint
 from launcher.client.planning import attempt_names, detached_warnings, plan_job, retry_capacity
@@ -64,6 +69,14 @@ class JobSender:
         return retry_capacity(
             first.spec, names, start_job, notify=print_notice, is_left=lambda: self.is_left
         )
+
+    def debug(self, draft: JobDraft, output: str) -> int:
+        """Run a job's one rank in this terminal, and print the summary; return its exit code."""
+        with defer_ctrl_c():
+            job = draft.send()
+        code = run_in_terminal(job)
+        ended = self.answer(job, output)
+        return ended if code is None else code
 
     def answer(self, job: Job, output: str) -> int:
         """Print the job's summary, or its name if the user detached; return the exit code."""

@@ -17,10 +17,12 @@ from launcher.client.cli.screen.verb_output import (
     print_warnings,
 )
 from launcher.client.jobs import Job, job_record_text, summary_text, with_resume_hint
+from launcher.client.sessions import local_session
 from launcher.client.show import NOTE_COLUMN
 from launcher.errors import CloudError, JobStopped
 
 if TYPE_CHECKING:
+    from launcher.client.sessions import WaitingRank
     from launcher.shared import TrainingJobDescription
 
 
@@ -53,6 +55,48 @@ def follow(job: Job, *, verbose: bool) -> bool:
             raise JobStopped(job.name, "Stopping") from None
         return False
     return True
+
+
+class _RankWaits(Exception):
+    """The rank of a job of `launcher run --debug` waits for a terminal."""
+
+    def __init__(self, rank: WaitingRank) -> None:
+        super().__init__()
+        self.rank = rank
+
+
+def run_in_terminal(job: Job) -> int | None:
+    """Run the one rank of a job in this terminal; return its exit code when the job has ended.
+
+    None if the job has ended before. A user who does not wait for it stops the job.
+    """
+    try:
+        rank = _awaited_rank(job)
+        code = None if rank is None else rank.run()
+        job.wait(notices=print_notice)
+    except KeyboardInterrupt:
+        job.stop()
+        raise
+    return code
+
+
+def _awaited_rank(job: Job) -> WaitingRank | None:
+    """Show a job until its rank waits for a terminal, and return that; None at the job's end."""
+    here = local_session()
+    now = job.description(print_notice)
+    print_started(job, now)
+
+    def poll(described: TrainingJobDescription) -> None:
+        view.show_description(described)
+        if (rank := here.waiting_rank(job.name)) is not None:
+            raise _RankWaits(rank)
+
+    try:
+        with JobView(job, now) as view:
+            job.wait(view.show_line, view.show_state, view.show_notice, polls=poll)
+    except _RankWaits as found:
+        return found.rank
+    return None
 
 
 def watch(job: Job) -> bool:

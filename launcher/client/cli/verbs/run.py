@@ -5,7 +5,12 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli.options import shared_options
-from launcher.client.cli.options.local_options import LocalChoices, local_run_options
+from launcher.client.cli.options.local_options import (
+    DebugChoice,
+    LocalChoices,
+    debug_options,
+    local_run_options,
+)
 from launcher.client.cli.options.script_job import DescribedJob, described_job_options
 from launcher.client.cli.options.send_job import DryRun, JobSender, dry_run_options
 from launcher.client.cli.options.session_options import session_of_run_option
@@ -25,6 +30,7 @@ from launcher.errors import SpecError
 
 @click.command()
 @session_of_run_option
+@debug_options
 @local_run_options
 @click.option("-d", "--detach", is_flag=True, help="Return as soon as the job is created.")
 @dry_run_options
@@ -36,6 +42,7 @@ from launcher.errors import SpecError
 def run(
     described: DescribedJob,
     session: str | None,
+    debug: DebugChoice,
     local: LocalChoices,
     detach: bool,
     dry_run: DryRun,
@@ -53,8 +60,10 @@ def run(
     after its plan and its maximum cost are shown.
     """
     spec = described.read()
+    if debug:
+        spec = debug.one_rank_of(spec, local, session, is_left=detach)
     name = name or new_job_name(spec)
-    where = session or ("local" if spec.is_local else "aws")
+    where = session or ("local" if spec.is_local or debug else "aws")
     launch = JobSender(
         session=open_session(where, **local.session_arguments(where)),
         is_offline=dry_run.is_offline,
@@ -73,4 +82,6 @@ def run(
             print_json(draft.request if dry_run.upload else redacted(draft.request))
             return 0 if is_fine else SpecError.exit_code
         confirm_job(draft, yes=yes)
+    if debug:
+        return launch.debug(draft, output)
     return launch.answer(launch.run(draft), output)

@@ -42,6 +42,7 @@ from launcher.shared import HostFailure
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from launcher.client.sessions.local.host.host_exec import WaitingRank
     from launcher.client.spec import JobSpec
     from launcher.shared import (
         TrainingJobCreated,
@@ -302,6 +303,12 @@ class LocalSession:
         from launcher.client.sessions.local.host.host_exec import run_in_host
 
         return run_in_host(self._jobs.find(job_name), host, command)
+
+    def waiting_rank(self, job_name: str) -> WaitingRank | None:
+        """Return the rank of a job of `launcher run --debug` that waits for a terminal, if any."""
+        from launcher.client.sessions.local.host.host_exec import waiting_rank
+
+        return waiting_rank(self._jobs.find(job_name))
 
     def copy_from_host(self, job_name: str, host: str, path: str, target: Path) -> Path:
         """Copy a file or folder below a host's /opt/ml to a target; return the copy's path.

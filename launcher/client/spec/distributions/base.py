@@ -31,6 +31,7 @@ class Distribution(ABC):
     runs_launcher: whether Launcher starts the hosts; if not, AWS's toolkit does.
     runs_tasks: whether it can run a Task with our trainers. needs_torch: whether its hosts need
     torch. programs: other programs that its hosts need, each with how to install it.
+    has_whole_rank: whether one rank alone runs the whole program, as `launcher run --debug` does.
     variables: those that its starter sets for each rank, beside those of every rank.
     """
 
@@ -40,6 +41,7 @@ class Distribution(ABC):
     runs_launcher: ClassVar[bool] = True
     runs_tasks: ClassVar[bool] = False
     needs_torch: ClassVar[bool] = False
+    has_whole_rank: ClassVar[bool] = True
     programs: ClassVar[Mapping[str, str]] = {}
     variables: ClassVar[Sequence[str]] = ()
 

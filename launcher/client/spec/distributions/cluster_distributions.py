@@ -35,6 +35,7 @@ class ParameterServer(Distribution):
     """
 
     word: ClassVar[str] = "parameter_server"
+    has_whole_rank: ClassVar[bool] = False
     variables: ClassVar[Sequence[str]] = ("TF_CONFIG",)
     sdk_v2_group_keys: ClassVar[tuple[str, ...]] = ("parameter_server",)
 

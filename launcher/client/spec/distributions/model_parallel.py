@@ -57,6 +57,7 @@ class ModelParallel(TorchrunDistribution):
     """
 
     word: ClassVar[str] = "model_parallel"
+    has_whole_rank: ClassVar[bool] = False
 
     partitions: int | None = None
     microbatches: int | None = None

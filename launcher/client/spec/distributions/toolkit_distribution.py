@@ -53,6 +53,7 @@ class Toolkit(Distribution):
     word: ClassVar[str] = ""
     sdk_v2_keys: ClassVar[tuple[str, ...]] = TOOLKIT_STRATEGIES
     runs_launcher: ClassVar[bool] = False
+    has_whole_rank: ClassVar[bool] = False
 
     strategies: Mapping[str, Any]
 

@@ -38,6 +38,10 @@ class Starter(ABC):
         program: the module that each rank runs, and its arguments.
         """
 
+    def variables(self) -> dict[str, str]:
+        """Return the variables of this host's ranks, beside those of every program here."""
+        return {}
+
     @abstractmethod
     def exits(self, code: int) -> Mapping[int, int]:
         """Return the exit status of each rank of this host. code: the exit status of the child."""

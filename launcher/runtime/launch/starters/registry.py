@@ -7,10 +7,16 @@ of its distribution have their names.
 from __future__ import annotations
 
 import dataclasses
+import fcntl
+import signal
+import sys
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from launcher.errors import ContractError
 from launcher.runtime.host.job_host import HostFailed, JobEnded
+from launcher.runtime.host.report_files import REPORTS_VARIABLE
 from launcher.runtime.launch.starters.base import Starter
 from launcher.runtime.launch.starters.mpi_starter import MpiStarter
 from launcher.runtime.tensorflow.keras_notice import with_ways_out
@@ -21,7 +27,19 @@ from launcher.runtime.tensorflow.tf_config import (
     server_config,
     worker_config,
 )
-from launcher.shared import CODE_CHANNEL, PARALLEL_VARIABLE, TASK_VARIABLE, Launch
+from launcher.shared import (
+    CODE_CHANNEL,
+    PARALLEL_VARIABLE,
+    TASK_VARIABLE,
+    WAIT_FOR_TERMINAL,
+    Launch,
+)
+
+#: Seconds in which the client starts the rank.
+_TERMINAL_SECONDS = 60.0
+_NO_TERMINAL = (
+    "no terminal asked for the rank: LAUNCHER_DEBUG is for `launcher run --debug`, which sets it"
+)
 
 
 class PythonStarter(Starter):
@@ -56,6 +74,55 @@ class TensorflowStarter(PythonStarter):
         return HostFailed(with_ways_out(super().failure(code).failure))
 
 
+class TerminalStarter(PythonStarter):
+    """The one rank of `launcher run --debug`, which the client starts in the user's terminal.
+
+    A program that waits here lends it its environment, its namespaces and its lifetime.
+    """
+
+    def run(self, program: Sequence[str]) -> None:
+        """Wait until the rank has ended in the terminal."""
+        host, file = self.host, self.host.environment.paths.terminal
+        variables = {**host.variables, REPORTS_VARIABLE: str(self.reports), **self.variables()}
+        file.unlink(missing_ok=True)
+        command = [sys.executable, "-c", WAIT_FOR_TERMINAL, *program]
+        waiting = host.start_program(command, variables)
+        deadline = time.monotonic() + _TERMINAL_SECONDS
+
+        def is_done() -> bool:
+            if not file.exists() and time.monotonic() > deadline:
+                raise host.failure(_NO_TERMINAL)
+            return file.exists() and not _is_locked(file)
+
+        host.wait_until(is_done)
+        waiting.kill()
+        waiting.wait()
+        code = file.read_text()
+        if not code:
+            raise host.failure("the terminal of `launcher run --debug` was closed")
+        if int(code):
+            raise self.failure(int(code))
+
+    def exits(self, code: int) -> Mapping[int, int]:
+        """Return the exit status of the rank, of which the terminal has a shell's code."""
+        is_signal = code - 128 in set(signal.Signals)
+        return super().exits(128 - code if is_signal else code)
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables that the rank would have under the job's own starter."""
+        starter = starter_for(self.host.environment.document.trainer.launch)
+        return {**super().variables(), **starter(self.host, self.reports).variables()}
+
+
+def _is_locked(file: Path) -> bool:
+    with file.open() as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 class TorchrunStarter(Starter):
     """torchrun on each train host, with static rendezvous; the leader holds the store."""
 
@@ -63,7 +130,7 @@ class TorchrunStarter(Starter):
         """Run torchrun and the ranks of this host to their end."""
         self.host.require_package("torch", "torchrun")
         self.run_child(
-            "launcher.runtime.launch.torchrun", [*self._options(), *program], self._variables()
+            "launcher.runtime.launch.torchrun", [*self._options(), *program], self.variables()
         )
 
     def exits(self, code: int) -> Mapping[int, int]:
@@ -85,7 +152,7 @@ class TorchrunStarter(Starter):
             "--module",
         ]
 
-    def _variables(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         """Return the job's settings for each rank: how ranks share the model, and the task."""
         environment = self.host.environment
         trainer = environment.document.trainer

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,7 @@ from launcher.client.sessions.local.job.job_hosts import groups_of
 from launcher.client.sessions.local.job.orphan_cleanup import reconciled_status
 from launcher.client.sessions.local.storage.atomic_files import read_json
 from launcher.errors import PlatformError
-from launcher.shared import DEFAULT_ML_ROOT, MlPaths, descendants
+from launcher.shared import DEFAULT_ML_ROOT, WAIT_FOR_TERMINAL, MlPaths, descendants
 
 _NSENTER = "launcher.client.sessions.local.isolation.host_nsenter"
 
@@ -37,8 +40,7 @@ def run_in_host(folder: JobFolder, host: str, command: Sequence[str]) -> int:
     tree = tree_of(folder, host)
     started = _start_of(tree, folder)
     settings = folder.settings()
-    is_process = settings.isolation is Isolation.PROCESS
-    where = str(tree.ml.code if is_process else MlPaths(DEFAULT_ML_ROOT).code)
+    where = _code_folder(tree, settings.isolation)
     if settings.container is not None:
         words: Sequence[str] = ContainerEngine(program=settings.container.engine).exec_command(
             started["container"], command, folder=where, has_terminal=os.isatty(0)
@@ -47,12 +49,68 @@ def run_in_host(folder: JobFolder, host: str, command: Sequence[str]) -> int:
     else:
         words = module_command(_NSENTER, str(_own_process(tree, folder, started)), where, *command)
         environment = module_environment()
-    with _leave_interrupts_to_command():
-        code = subprocess.run(words, cwd="/", env=environment, check=False).returncode
+    code = _run_here(words, environment)
     if settings.container is not None and not _is_alive(started, tree, folder):
         print(f"{Path(command[0]).name}: killed: the host has ended", file=sys.stderr)
         return 128 + signal.SIGKILL
+    return code
+
+
+def _run_here(words: Sequence[str], environment: Mapping[str, str] | None) -> int:
+    """Run a command on this process's terminal; return its exit code, as a shell has it."""
+    with _leave_interrupts_to_command():
+        code = subprocess.run(words, cwd="/", env=environment, check=False).returncode
     return code if code >= 0 else 128 - code
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitingRank:
+    """The rank of a job of `launcher run --debug`, which waits for a terminal.
+
+    pid: the process on this machine that has its environment and its namespaces.
+    folder: its working folder. command: the program that takes that process's place.
+    terminal: the file that tells its host of its end.
+    """
+
+    pid: int
+    folder: str
+    command: Sequence[str]
+    terminal: Path
+
+    def run(self) -> int:
+        """Run the rank on this process's terminal; return its exit code, as a shell has it."""
+        fresh = self.terminal.with_suffix(".new")
+        with fresh.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until this process ends, however it does
+            fresh.rename(self.terminal)
+            words = module_command(_NSENTER, str(self.pid), self.folder, *self.command)
+            code = _run_here(words, module_environment())
+            file.write(str(code))
+            file.flush()
+        return code
+
+
+def waiting_rank(folder: JobFolder) -> WaitingRank | None:
+    """Return the rank of a job that waits for a terminal; None if there is none yet."""
+    for name in host_names(folder):
+        tree = HostFolder(folder.hosts / name)
+        with contextlib.suppress(OSError, ValueError):  # the host has not started yet
+            for pid in descendants(read_json(tree.process)["pid"]):
+                python, *words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
+                if words[:2] == ["-c", WAIT_FOR_TERMINAL]:
+                    return WaitingRank(
+                        pid=pid,
+                        folder=_code_folder(tree, folder.settings().isolation),
+                        command=[python, "-m", *words[2:]],
+                        terminal=tree.ml.terminal,
+                    )
+    return None
+
+
+def _code_folder(tree: HostFolder, isolation: Isolation) -> str:
+    """Return the path of the code folder as the host sees it."""
+    is_process = isolation is Isolation.PROCESS
+    return str(tree.ml.code if is_process else MlPaths(DEFAULT_ML_ROOT).code)
 
 
 def host_names(folder: JobFolder) -> list[str]:
