@@ -43,7 +43,6 @@ if TYPE_CHECKING:
         get_execution_role,
     )
     from launcher.client.spec import (
-        CapacityRetry,
         DataParallel,
         DataService,
         FileSystemInput,
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
         MultiWorkerMirrored,
         ParameterServer,
         Ready,
+        Retry,
         ShuffleConfig,
         Toolkit,
         Tracking,
@@ -82,7 +82,6 @@ __all__ = [
     "HuggingFace",
     "TrainingJobAnalytics",
     "InstanceGroup",
-    "CapacityRetry",
     "Ready",
     "TrainingInput",
     "ShuffleConfig",
@@ -96,6 +95,7 @@ __all__ = [
     "Toolkit",
     "DataService",
     "MetricDefinition",
+    "Retry",
     "Tracking",
     "JobSpec",
     "Job",

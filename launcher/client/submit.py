@@ -7,6 +7,7 @@ job = draft.send()
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -60,8 +61,11 @@ class JobDraft(PlacedJob):
     def create(self) -> jobs.Job:
         """Create the job, whose objects are stored, and record how it was made. See `create`."""
         created = datetime.now(timezone.utc)
-        create(self.submission, self.session)
         record = new_record(self.spec, self.origin, self.location.code_uri)
+        if self.spec.retry:  # so that whoever sends it again finds what this process may not record
+            with contextlib.suppress(JobNotFound):  # a session that keeps it beside the job
+                write_record(self.session, self.name, record)
+        create(self.submission, self.session)
         write_record(self.session, self.name, record)
         return jobs.Job(self.name, self.session, tracking=self.spec.tracking, created=created)
 

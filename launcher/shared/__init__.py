@@ -34,6 +34,21 @@ if TYPE_CHECKING:
         mean_of,
     )
     from launcher.shared.causes.data_wait import explain_wait, judge_own_loading, judge_wait
+    from launcher.shared.causes.end_cause import (
+        EXIT_CODE,
+        HOST_DIED,
+        HOST_LOST,
+        MACHINE_RESTARTED,
+        NO_ANSWER,
+        NOBODY_ANSWERS,
+        NOT_JOINED,
+        OUT_OF_CAPACITY,
+        PLATFORM_DIED,
+        RETRY_CAUSES,
+        SILENT,
+        SPOT,
+        end_cause,
+    )
     from launcher.shared.causes.mends import data_hosts_idle, mends
     from launcher.shared.causes.observed_rates import ObservedRates, observe
     from launcher.shared.causes.phase_causes import loading_kind

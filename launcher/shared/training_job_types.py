@@ -243,4 +243,5 @@ class TrainingJobDescription(TrainingJobRequest, total=False):
     LocalIsolation: str
     LocalNotes: list[str]
     LocalLosses: list[str]
+    LocalExitCode: int
     LocalImage: dict[str, str]

@@ -11,7 +11,7 @@ from snippets import ROOT, Snippet, snippets
 
 from launcher.client.planning import Workload
 from launcher.client.sessions import DEFAULT_FIELDS
-from launcher.client.spec import JobSpec
+from launcher.client.spec import JobSpec, read_value
 from launcher.errors import SpecError
 
 #: Files beside the jobs, as the pages describe them.
@@ -67,7 +67,7 @@ def test_a_mistake_in_one_is_found(folder: Path) -> None:
 
 def accept(folder: Path, text: str) -> None:
     """Read a job, a part of one or a workload; raises SpecError."""
-    fields = yaml.safe_load(text)
+    fields = read_value(text)  # PyYAML reads `on` as true
     if "cpu_seconds_per_sample" in fields or fields.keys() == {"model"}:
         (folder / "w.yaml").write_text(text if "model" not in fields else f"{WORKLOAD}{text}")
         Workload.from_yaml(folder / "w.yaml")

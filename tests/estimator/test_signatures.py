@@ -79,7 +79,7 @@ def value_of(name: str, annotation: str, default: Any) -> Any:
 @pytest.mark.parametrize("kind", [PyTorch, TensorFlow])
 def test_what_the_frameworks_are_given_reaches_the_job(kind) -> None:
     for name, parameter in parameters(kind).items():
-        if name in ("model_dir", "instance_groups", "data_service", "capacity_retry", "tracking"):
+        if name in ("model_dir", "instance_groups", "data_service", "retry", "tracking"):
             continue
         value = value_of(name, parameter.annotation, parameter.default)
         base = {} if kind is PyTorch else {"entry_point": "train.py"}

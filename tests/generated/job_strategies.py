@@ -13,7 +13,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 from launcher.client.spec import (
-    CapacityRetry,
     DataParallel,
     DataService,
     InstanceGroup,
@@ -23,6 +22,7 @@ from launcher.client.spec import (
     ModelParallel,
     Mpi,
     MultiWorkerMirrored,
+    Retry,
     Tracking,
     TrainingInput,
 )
@@ -58,6 +58,7 @@ _hyperparameters = st.dictionaries(
 )
 _metrics = st.builds(
     MetricDefinition,
+    Retry,
     _letters,
     st.sampled_from(["loss=([0-9.]+)", "(a|b)", "acc: (\\d+)%"]),
 )
@@ -95,8 +96,13 @@ _FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "training_plan": st.none()
     | _letters.map("arn:aws:sagemaker:us-east-1:111122223333:training-plan/{}".format),
     "instance_placement_config": st.none() | st.just({"EnableMultipleJobs": True}),
-    "capacity_retry": st.none()
-    | st.builds(CapacityRetry, attempts=st.integers(1, 9), wait_seconds=st.integers(1, 600)),
+    "retry": st.none()
+    | st.builds(
+        Retry,
+        attempts=st.integers(1, 9),
+        on=st.sampled_from([["out_of_capacity"], ["spot", {"exit": [75]}]]),
+        backoff=st.integers(0, 600),
+    ),
     "max_retry_attempts": st.none() | st.integers(1, 30),
     "output_kms_key": _keys,
     "disable_output_compression": st.booleans(),

@@ -52,7 +52,9 @@ BROKEN = {
     "inputs: {train: {file_system_id: fs-1}}": "$.inputs.train",
     "metric_definitions: [{Name: loss}]": "$.metric_definitions[0]",
     "metric_definitions: [{Name: loss, Regexp: x}]": "$.metric_definitions[0]",
-    "capacity_retry: {attempts: many}": "$.capacity_retry",
+    "retry: {attempts: many}": "$.retry",
+    "retry: {on: [host_last]}": "$.retry",
+    "retry: {on: [exit: 75]}": "$.retry",
 }
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from launcher import (
-    CapacityRetry,
     DataParallel,
     DataService,
     FileSystemInput,
@@ -20,6 +19,7 @@ from launcher import (
     ModelParallel,
     Mpi,
     Ready,
+    Retry,
     TrainingInput,
 )
 
@@ -478,15 +478,30 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"max_retry_attempts": 31},
         "max_retry_attempts is 31",
     ),
-    "attempts of capacity": (
-        {"capacity_retry": CapacityRetry(attempts=1, wait_seconds=1)},
-        {"capacity_retry": CapacityRetry(attempts=0)},
+    "attempts": (
+        {"retry": Retry(attempts=1, on=("out_of_capacity",))},
+        {"retry": Retry(attempts=0, on=("out_of_capacity",))},
         "attempts is 0",
     ),
-    "wait for capacity": (
-        {"capacity_retry": CapacityRetry(wait_seconds=1)},
-        {"capacity_retry": CapacityRetry(wait_seconds=0)},
-        "wait_seconds is 0",
+    "wait before an attempt": (
+        {"retry": Retry(backoff=0, on=("out_of_capacity",))},
+        {"retry": Retry(backoff=-1, on=("out_of_capacity",))},
+        "backoff is -1",
+    ),
+    "causes of restarts": (
+        {"retry": Retry(on=("out_of_capacity",))},
+        {"retry": Retry(on=())},
+        "retry names no cause",
+    ),
+    "exit codes of restarts": (
+        {"retry": Retry(on=({"exit": [255]},)), "allow_restart_from_scratch": True},
+        {"retry": Retry(on=({"exit": [256]},)), "allow_restart_from_scratch": True},
+        "the exit codes of a restart are not a list",
+    ),
+    "restarts without checkpoints": (
+        {"retry": Retry(), "checkpoint_s3_uri": "s3://my-bucket/checkpoints"},
+        {"retry": Retry()},
+        "retry without checkpoints",
     ),
     "alternatives once": (
         alternatives("ml.m5.large", "ml.m5.xlarge"),

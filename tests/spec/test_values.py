@@ -13,13 +13,13 @@ import yaml
 from cut_model import partition
 
 from launcher.client.spec import (
-    CapacityRetry,
     DataParallel,
     DataService,
     InstanceGroup,
     JobSpec,
     MetricDefinition,
     ModelParallel,
+    Retry,
     TrainingInput,
     examine,
 )
@@ -75,7 +75,8 @@ def test_numbers_of_numpy_are_kept_as_pythons() -> None:
         hyperparameters={"epochs": np.int64(3), "rates": [np.float32(0.1), np.float64(0.2)]},
         inputs={"train": TrainingInput("s3://my-bucket/train", shuffle_config=np.int32(7))},
         distribution=DataParallel(accumulation=np.int64(4)),
-        capacity_retry=CapacityRetry(attempts=np.int8(5)),
+        retry=Retry(attempts=np.int8(5)),
+        checkpoint_s3_uri="s3://my-bucket/checkpoints",
         max_run=np.int64(3600),
     )
 
@@ -99,8 +100,9 @@ def test_numbers_of_numpy_are_kept_as_pythons() -> None:
         "hyperparameters": {"epochs": 3, "rates": [0.1, 0.2]},
         "inputs": {"train": {"s3_data": "s3://my-bucket/train", "shuffle_config": 7}},
         "distribution": {"data_parallel": {"accumulation": 4}},
-        "capacity_retry": {"attempts": 5},
+        "retry": {"attempts": 5},
         "max_run": 3600,
+        "checkpoint_s3_uri": "s3://my-bucket/checkpoints",
     }
     assert examine(spec) == ()
 

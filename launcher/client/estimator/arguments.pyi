@@ -13,11 +13,11 @@ from launcher.client.estimator.sdk_v2_types import (
 )
 from launcher.client.estimator.spec_attributes import SpecAttribute, SpecAttributes
 from launcher.client.spec import (
-    CapacityRetry,
     DataService,
     Distribution,
     InstanceGroup,
     MetricDefinition,
+    Retry,
     Tracking,
 )
 
@@ -36,7 +36,7 @@ class FrameworkKeywords(TypedDict, total=False):
     keep_alive_period_in_seconds: int | None
     training_plan: str | None
     instance_placement_config: Mapping[str, Any] | None
-    capacity_retry: CapacityRetry | None
+    retry: Retry | None
     algorithm_arn: str | None
     container_entry_point: Sequence[str] | None
     container_arguments: Sequence[str] | None
@@ -118,9 +118,9 @@ class JobArguments(SpecAttributes):
     """ARN of the training plan whose reserved capacity the job uses."""
     instance_placement_config: SpecAttribute[Mapping[str, Any] | None, Mapping[str, Any] | None]
     """How reserved capacity is used: the request's InstancePlacementConfig."""
-    capacity_retry: SpecAttribute[CapacityRetry | None, CapacityRetry | None]
-    """`{attempts, wait_seconds}`: how often, and after how many seconds, to ask AWS for capacity
-    again; `{}` is 10 attempts, 300 seconds apart. Without it, the job fails."""
+    retry: SpecAttribute[Retry | None, Retry | None]
+    """`{attempts, on, backoff}`: on which causes the job is restarted from its last checkpoint, how
+    often, and after how many seconds. Without it, the job fails."""
     image_uri: SpecAttribute[str | None, str | None]
     """The training image; it takes precedence over a framework's version."""
     algorithm_arn: SpecAttribute[str | None, str | None]
@@ -172,7 +172,7 @@ class JobArguments(SpecAttributes):
     """The folder of the checkpoints on the hosts, below `/opt/ml`; `/opt/ml/checkpoints` if not
     given."""
     allow_restart_from_scratch: SpecAttribute[bool, bool]
-    """Allow spot instances without `checkpoint_s3_uri`; each interruption then loses all work."""
+    """Allow spot instances and restarts without `checkpoint_s3_uri`; each then loses all work."""
     max_retry_attempts: SpecAttribute[int | None, int | None]
     """How often the platform restarts the job after an error of its own."""
     role: SpecAttribute[str | None, str | None]
@@ -240,7 +240,7 @@ class JobArguments(SpecAttributes):
         keep_alive_period_in_seconds: int | None = None,
         training_plan: str | None = None,
         instance_placement_config: Mapping[str, Any] | None = None,
-        capacity_retry: CapacityRetry | None = None,
+        retry: Retry | None = None,
         algorithm_arn: str | None = None,
         framework: str | None = None,
         framework_version: str | None = None,
@@ -318,9 +318,8 @@ class JobArguments(SpecAttributes):
             training_plan: ARN of the training plan whose reserved capacity the job uses.
             instance_placement_config: How reserved capacity is used: the request's
                 InstancePlacementConfig.
-            capacity_retry: `{attempts, wait_seconds}`: how often, and after how many seconds, to
-                ask AWS for capacity again; `{}` is 10 attempts, 300 seconds apart. Without it, the
-                job fails.
+            retry: `{attempts, on, backoff}`: on which causes the job is restarted from its last
+                checkpoint, how often, and after how many seconds. Without it, the job fails.
             image_uri: The training image; it takes precedence over a framework's version.
             algorithm_arn: Name or ARN of an algorithm, of the account or the Marketplace, instead
                 of image and script.
@@ -353,8 +352,8 @@ class JobArguments(SpecAttributes):
             checkpoint_s3_uri: Where checkpoints are stored and restored from.
             checkpoint_local_path: The folder of the checkpoints on the hosts, below `/opt/ml`;
                 `/opt/ml/checkpoints` if not given.
-            allow_restart_from_scratch: Allow spot instances without `checkpoint_s3_uri`; each
-                interruption then loses all work.
+            allow_restart_from_scratch: Allow spot instances and restarts without
+                `checkpoint_s3_uri`; each then loses all work.
             max_retry_attempts: How often the platform restarts the job after an error of its own.
             role: Name or ARN of the IAM role that the job runs with; the notebook's own if not
                 given.

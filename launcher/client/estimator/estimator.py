@@ -68,7 +68,7 @@ class Estimator(JobArguments, LatestJob):
             prints_logs,
             with_resume_hint,
         )
-        from launcher.client.planning import attempt_names, detached_warnings, retry_capacity
+        from launcher.client.planning import JobAttempt, detached_warnings, run_attempts
         from launcher.client.sessions import new_job_name
         from launcher.client.submit import source_problem
 
@@ -77,26 +77,28 @@ class Estimator(JobArguments, LatestJob):
         if experiment_config is not None:
             spec = spec.replace(experiment_config=experiment_config)
         session = self._session(spec, local)
-        name = job_name or new_job_name(spec)
-
-        def start_job(tried: JobSpec, its_name: str) -> Job:
-            # the caller of fit; `retry_capacity` adds a frame between fit and its attempts
-            stacklevel = 5 if wait else 4
-            draft = _drafted(tried, session, its_name, max_cost, stacklevel=stacklevel)
-            if draft.doubts and not any_source:
-                raise SpecError([source_problem(draft.doubts, "fit(any_source=True) sends it")])
-            job = draft.send(print_notice)
-            self._remember(job)
-            if wait:
-                follow_and_print(job, logs=shown)
-            return job
-
+        # 3: the caller of fit
+        first = _drafted(spec, session, job_name or new_job_name(spec), max_cost, stacklevel=3)
+        if first.doubts and not any_source:
+            raise SpecError([source_problem(first.doubts, "fit(any_source=True) sends it")])
         if not wait:
             for warning in detached_warnings(spec):
                 warnings.warn(warning, stacklevel=2)
-            return start_job(spec, name)
-        names = attempt_names(name, session)
-        job = retry_capacity(spec, names, start_job, notify=print_notice)
+            job = first.send(print_notice)
+            self._remember(job)
+            return job
+
+        def create(attempt: JobAttempt) -> Job:
+            left = None if max_cost is None else max_cost - attempt.spent
+            is_first = attempt.name == first.name
+            draft = first if is_first else _drafted(attempt.spec, session, attempt.name, left)
+            return draft.send(print_notice)
+
+        def follow(job: Job) -> None:
+            self._remember(job)
+            follow_and_print(job, logs=shown)
+
+        job = run_attempts(first.spec, first.name, session, create, follow, notify=print_notice)
         with with_resume_hint(job.name):
             job.raise_for_status()
         return job
@@ -188,7 +190,12 @@ class Estimator(JobArguments, LatestJob):
 
 
 def _drafted(
-    spec: JobSpec, session: PlatformSession, name: str, max_cost: float | None, *, stacklevel: int
+    spec: JobSpec,
+    session: PlatformSession,
+    name: str,
+    max_cost: float | None,
+    *,
+    stacklevel: int = 5,
 ) -> JobDraft:
     """Draft a job, unless it may cost more than `max_cost` on AWS.
 

@@ -44,7 +44,7 @@ def constructor_arguments(
     model_channel: the name of the channel of the model_uri.
 
     Missing are the source folder, of which only the job has a copy; the inputs, which are an
-    argument of `fit`; and alternatives, capacity_retry and tracking, which are not part of a
+    argument of `fit`; and alternatives, retry and tracking, which are not part of a
     request.
     """
     resources = description.get("ResourceConfig", {})

@@ -13,6 +13,7 @@ from launcher.client.jobs.traceback_text import (
     last_traceback,
     raised_error,
 )
+from launcher.shared import EXIT_CODE
 
 #: The last words of argparse; and those of click, which other lines may begin with.
 _USAGE_ERROR = re.compile(r"^[\w. /-]+: error: (?P<text>.+)$")
@@ -181,7 +182,7 @@ _Rule = Callable[[FailureCause, re.Match[str], CauseEvidence], FailureCause]
 #: Each rule whose pattern is found in the text changes the cause for those below it.
 _RULES: tuple[tuple[str, _Rule], ...] = (
     (r"^launcher\.errors\.\w+: ", _without_own_type),
-    (r"^(?:the script called sys\.exit\(|exit code )(?P<code>[1-9]\d*)\)?$", _exit_code),
+    ("^" + EXIT_CODE, _exit_code),
     (r"ended before training did: exit code \d+$", _program_error),
     (r"^the script called sys\.exit\((?P<literal>(['\"]).+\2)\)$", _exit_words),
     (r"^killed by SIG", _crash),

@@ -43,14 +43,6 @@ if TYPE_CHECKING:
         priced_groups,
     )
     from launcher.client.planning.plans.amounts import Measure
-    from launcher.client.planning.plans.capacity_retries import (
-        attempt_names,
-        capacity_shortage,
-        detached_warnings,
-        next_attempt,
-        retry_capacity,
-        type_combinations,
-    )
     from launcher.client.planning.plans.catalogue_type_update import (
         CatalogueTypeUpdate,
         described_type,
@@ -68,6 +60,13 @@ if TYPE_CHECKING:
     from launcher.client.planning.plans.cost_limit import enforce_max_cost
     from launcher.client.planning.plans.cost_plan import CostPlan, cost_table, plan_job
     from launcher.client.planning.plans.exchange import traffic
+    from launcher.client.planning.plans.job_attempts import (
+        JobAttempt,
+        attempt_names,
+        detached_warnings,
+        run_attempts,
+        type_combinations,
+    )
     from launcher.client.planning.plans.job_file_writer import job_of_candidate
     from launcher.client.planning.plans.parallel_strategy import (
         RESERVED,

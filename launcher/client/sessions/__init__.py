@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         JobOrigin,
         JobRecord,
         SourceCommit,
+        job_file,
         new_record,
         read_record,
         restore_job,

@@ -10,9 +10,12 @@ from launcher.client import catalogue
 from launcher.client.sessions.base import Platform, PlatformSession
 from launcher.client.sessions.default_values import DEFAULT_FIELDS, DefaultValue, read_defaults
 from launcher.client.spec import JobSpec
+from launcher.shared import HOST_LOST
 
 #: Another field of the job that takes the place of one with a default.
 _INSTEAD = {"image_uri": ("algorithm_arn", "framework_version")}
+#: AWS's limit of MaximumRetryAttempts.
+_MOST_RESTARTS = 30
 _OF_SESSIONS = ("default_bucket", "default_bucket_prefix", "isolation", "engine")
 
 
@@ -38,8 +41,17 @@ def with_source(spec: JobSpec, session: PlatformSession) -> JobSpec:
 
 
 def with_platform_defaults(spec: JobSpec, platform: Platform) -> JobSpec:
-    """Return the job with the defaults from files, which only jobs on AWS have."""
-    return with_defaults(spec, read_defaults()) if platform.uses_aws else spec
+    """Return the job with what only jobs on AWS have: defaults from files, and AWS's own restarts.
+
+    AWS's are after its internal errors, such as the loss of an instance; all within `max_run`.
+    """
+    if not platform.uses_aws:
+        return spec
+    spec = with_defaults(spec, read_defaults())
+    more = spec.retry.attempts - 1 if spec.retry and spec.retry.covers(HOST_LOST) else 0
+    if spec.max_retry_attempts is not None or more < 1:
+        return spec
+    return spec.replace(max_retry_attempts=min(more, _MOST_RESTARTS))
 
 
 def with_defaults(spec: JobSpec, defaults: Mapping[str, DefaultValue]) -> JobSpec:

@@ -79,6 +79,7 @@ class JobRecord:
     code_uri: the prefix that holds the job's code as it was sent.
     job: the job as YAML, its source in the folder "source"; None if YAML cannot hold its values.
     rerun_of: the name of the job that it repeats.
+    attempts: the names of its attempts, itself the first; empty for a job that has one.
     """
 
     launcher: str
@@ -91,6 +92,7 @@ class JobRecord:
     code_uri: str
     job: str | None = field(repr=False)
     rerun_of: str | None = None
+    attempts: Sequence[str] = ()
 
     def to_plain(self) -> dict[str, Any]:
         """Return the record as values of JSON."""
@@ -141,12 +143,12 @@ def new_record(spec: JobSpec, origin: JobOrigin, code_uri: str) -> JobRecord:
         hyperparameters=dict(spec.hyperparameters),
         variables=sorted({*spec.environment, *spec.extra_request.get("Environment", {})}),
         code_uri=code_uri,
-        job=_job_file(spec),
+        job=job_file(spec),
         rerun_of=origin.rerun_of,
     )
 
 
-def _job_file(spec: JobSpec) -> str | None:
+def job_file(spec: JobSpec) -> str | None:
     """Return the job file that describes a job beside its code as it was sent."""
     extra = {name: each for name, each in spec.extra_request.items() if name != "Environment"}
     bare = spec.replace(environment={}, extra_request=extra)

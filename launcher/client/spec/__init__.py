@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from launcher.client.spec.host_memory import BYTES_PER_WORKER, HostMemory, memory_shortages
     from launcher.client.spec.job_fields import field_doc
     from launcher.client.spec.job_parts import (
-        CapacityRetry,
         DataService,
         FileSystemInput,
         InstanceGroup,
         MetricDefinition,
+        Retry,
         ShuffleConfig,
         Tracking,
         TrainingInput,

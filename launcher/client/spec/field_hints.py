@@ -12,8 +12,9 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LENGTH = re.compile(rf"(\d{{1,18}})([{''.join(_SECONDS)}])")
 
 
-#: Arguments of SDK v2 that Launcher does not accept, with the alternatives.
+#: Arguments of SDK v2, and an old one, that Launcher does not accept, with the alternatives.
 NOT_TAKEN = {
+    "capacity_retry": "write retry: {on: [out_of_capacity], attempts: 10, backoff: 300}",
     "git_config": "clone the repository (git clone --branch BRANCH REPO), and give its folder as "
     "source_dir",
     "compiler_config": "AWS's training compiler is at its end; use torch.compile in the script",

@@ -17,11 +17,11 @@ from typing import Any, TypeVar, cast
 
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.job_parts import (
-    CapacityRetry,
     DataService,
     FileSystemInput,
     InstanceGroup,
     MetricDefinition,
+    Retry,
     Tracking,
     TrainingInput,
 )
@@ -132,11 +132,10 @@ class JobFields:
         "How reserved capacity is used: the request's InstancePlacementConfig.",
         "ResourceConfig.InstancePlacementConfig",
     )
-    capacity_retry: CapacityRetry | None = job_field(
+    retry: Retry | None = job_field(
         None,
-        "`{attempts, wait_seconds}`: how often, and after how many seconds, to [ask AWS for "
-        "capacity again](#when-aws-has-no-capacity); `{}` is 10 attempts, 300 seconds apart. "
-        "Without it, the job fails.",
+        "`{attempts, on, backoff}`: [on which causes](#retries) the job is restarted from its last "
+        "checkpoint, how often, and after how many seconds. Without it, the job fails.",
     )
 
     # The image. If nothing names one, the session chooses.
@@ -242,7 +241,7 @@ class JobFields:
     )
     allow_restart_from_scratch: bool = job_field(
         False,
-        "Allow spot instances without `checkpoint_s3_uri`; each interruption then loses all work.",
+        "Allow spot instances and restarts without `checkpoint_s3_uri`; each then loses all work.",
     )
     max_retry_attempts: int | None = job_field(
         None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import itertools
 import numbers
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.errors import Problem, SpecError
-from launcher.shared import DEFAULT_ENGINE, Lifetime, Ready, Role, choice_fix, did_you_mean
+from launcher.shared import (
+    DEFAULT_ENGINE,
+    RETRY_CAUSES,
+    Lifetime,
+    Ready,
+    Role,
+    choice_fix,
+    did_you_mean,
+)
 
 
 def names(given: Any) -> tuple[str, ...]:
@@ -132,14 +141,36 @@ class InstanceGroup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CapacityRetry:
-    """The retry policy when AWS has no capacity for a job: `attempts` in total.
+class Retry:
+    """The policy by which a job is restarted from its last checkpoint, as a job of its own.
 
-    Each attempt tries every group's type and its alternatives; attempts are `wait_seconds` apart.
+    attempts: in total; each tries every group's type and its alternatives.
+    on: the causes: `host_lost`, `out_of_capacity`, `spot`, and `{exit: [CODE, ...]}` of the script.
+    backoff: seconds before the second attempt, twice as many before each further one, but at most
+        an hour.
     """
 
-    attempts: int = 10
-    wait_seconds: int = 300
+    attempts: int = 3
+    on: Sequence[str | Mapping[str, Sequence[int]]] = RETRY_CAUSES
+    backoff: int = 60
+
+    def __post_init__(self) -> None:
+        given = (self.on,) if isinstance(self.on, str | Mapping) else self.on
+        object.__setattr__(self, "on", tuple(plain(list(given))))
+
+    @property
+    def exit_codes(self) -> tuple[int, ...]:
+        """The exit codes of the script after which it is restarted."""
+        codes = (each["exit"] for each in self.on if isinstance(each, Mapping))
+        return tuple(itertools.chain.from_iterable(codes))
+
+    def covers(self, cause: str | int | None) -> bool:
+        """Return whether a job that ended by a cause is restarted; a number is an exit code."""
+        return cause in self.on or cause in self.exit_codes
+
+    def pause(self, attempt: int) -> int:
+        """Return the seconds before an attempt; 2 is the second one."""
+        return min(self.backoff << min(attempt - 2, 12), 3600)
 
 
 @dataclass(frozen=True)

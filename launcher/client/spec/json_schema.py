@@ -28,7 +28,14 @@ from launcher.client.spec.job_parts import (
 )
 from launcher.client.spec.job_spec import JobSpec
 from launcher.client.spec.yaml_values import METRIC_KEYS, is_required, plain_values, written_fields
-from launcher.shared import COMPRESSIONS, OBJECTIVES, PLACEMENTS, PRECISIONS, SCHEDULES
+from launcher.shared import (
+    COMPRESSIONS,
+    OBJECTIVES,
+    PLACEMENTS,
+    PRECISIONS,
+    RETRY_CAUSES,
+    SCHEDULES,
+)
 
 Schema = dict[str, Any]
 
@@ -104,6 +111,10 @@ def _choice(choices: tuple[Any, ...], definitions: Schema) -> Schema:
             "else": _definition(TrainingInput, definitions),
         }
         return {"anyOf": [{"type": "string"}, {"type": "object", **objects}]}
+    if typing.get_origin(choices[-1]) is Mapping:  # a cause of restarts
+        codes = {"exit": _schema(Sequence[int], definitions)}
+        of_code = {"type": "object", "properties": codes, "additionalProperties": False}
+        return {"anyOf": [{"enum": list(RETRY_CAUSES)}, {**of_code, "required": ["exit"]}]}
     return _schema(choices[0], definitions)
 
 

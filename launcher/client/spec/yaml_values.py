@@ -28,11 +28,11 @@ from launcher.client.spec.field_hints import (
     named_groups_as_list,
 )
 from launcher.client.spec.job_parts import (
-    CapacityRetry,
     DataService,
     FileSystemInput,
     InstanceGroup,
     MetricDefinition,
+    Retry,
     Tracking,
     TrainingInput,
 )
@@ -49,7 +49,7 @@ _NOUNS: dict[Any, str] = {
     Ready: "a sign of readiness",
     TrainingInput: "an input",
     FileSystemInput: "an input from a file system",
-    CapacityRetry: "capacity_retry",
+    Retry: "retry",
     DataService: "data_service",
     MetricDefinition: "a metric definition",
     Tracking: "tracking",
@@ -61,7 +61,7 @@ _NOUNS: dict[Any, str] = {
 #: AWS's own keys of a metric definition, and our fields.
 METRIC_KEYS = {"Name": "name", "Regex": "regex"}
 #: Fields that are a number of seconds.
-_DURATIONS = ("max_run", "max_wait", "keep_alive_period_in_seconds", "wait_seconds", "seconds")
+_DURATIONS = ("max_run", "max_wait", "keep_alive_period_in_seconds", "backoff", "seconds")
 #: Placeholder of a value that could not be read; YamlReading holds the reason.
 _UNREAD: Any = object()
 
@@ -118,6 +118,8 @@ def _meant(choices: tuple[object, ...], value: object) -> Any:
     """Return the union member that fits the value: X of "X | None", or a kind of input."""
     if Distribution in choices:
         return kind_of(value)
+    if isinstance(value, Mapping) and typing.get_origin(choices[-1]) is Mapping:
+        return choices[-1]
     is_file_system = isinstance(value, Mapping) and "file_system_id" in value
     return FileSystemInput if FileSystemInput in choices and is_file_system else choices[0]
 

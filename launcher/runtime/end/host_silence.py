@@ -6,6 +6,8 @@ processes are stopped (SIGSTOP) still acknowledges what it gets, so nothing else
 
 from __future__ import annotations
 
+from launcher.shared import SILENT
+
 #: Seconds between two heartbeats; of silence until a host is named, and until the job ends.
 HEARTBEAT_INTERVAL = 2.0
 NAMED_AFTER = 8.0
@@ -16,10 +18,7 @@ _LATE = 2.0
 
 def cause_of(seconds: float) -> str:
     """Return the cause of the failure of a host that was silent for so long."""
-    return (
-        f"its connection is open, but it has sent nothing for {seconds:.0f} s: its processes are "
-        "frozen (SIGSTOP), or its machine is"
-    )
+    return f"{SILENT} for {seconds:.0f} s: its processes are frozen (SIGSTOP), or its machine is"
 
 
 class HostSilence:

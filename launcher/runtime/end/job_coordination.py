@@ -44,7 +44,7 @@ from launcher.runtime.end.host_silence import ENDED_AFTER, HEARTBEAT_INTERVAL, H
 from launcher.runtime.end.outcome_decider import SETTLE, JobOutcome, OutcomeDecider
 from launcher.runtime.host.environment import Environment
 from launcher.runtime.host.event_log import emit
-from launcher.shared import Role
+from launcher.shared import NO_ANSWER, Role
 
 
 class JobCoordination:
@@ -274,7 +274,7 @@ class _LeaderConnection:
         if cluster.group.role not in (Role.TRAIN, Role.SCRIPT):
             self.coordination.set_outcome(JobOutcome())
             return
-        cause = f"the leader {cluster.leader} does not answer any more: {error.strerror}"
+        cause = f"the leader {cluster.leader} {NO_ANSWER}: {error.strerror}"
         self._fail(cluster.host, cluster.group.name, cause)
 
     def _fail(self, host: str, group: str, cause: str) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from launcher.runtime.end.failure_file import Failure
 from launcher.runtime.end.hang_diagnosis import HangDiagnosis, RankActivity
 from launcher.runtime.end.host_silence import ENDED_AFTER, cause_of
+from launcher.shared import HOST_DIED, NO_ANSWER, NOBODY_ANSWERS, NOT_JOINED
 
 #: Seconds that a report of a lost peer waits for a report of the cause.
 SETTLE = 3.0
@@ -81,13 +82,13 @@ class OutcomeDecider:
 
     def record_absent(self, host: str, group: str, seconds: float, now: float) -> None:
         """Record that a host has not joined for so long, which ends the job as its loss does."""
-        cause = f"the host has not joined the job in {seconds:.0f} s (start_timeout)"
+        cause = f"{NOT_JOINED} in {seconds:.0f} s (start_timeout)"
         self._record_lost(Failure(host=host, group=group, cause=cause, witness=self.leader), now)
 
     def record_lost(self, host: str, group: str, now: float) -> None:
         """Record that a host's connection ended; that is a failure unless the host was done."""
         if host not in self._done:
-            self._record_lost(Failure(host=host, group=group, cause="the host died"), now)
+            self._record_lost(Failure(host=host, group=group, cause=HOST_DIED), now)
 
     def _record_lost(self, failure: Failure, now: float) -> None:
         if self._tolerates(failure):
@@ -177,7 +178,7 @@ class OutcomeDecider:
         return Failure(
             host=self.leader if is_leader_cut_off else missing[0],
             group=self.train_group,
-            cause=f"{'no other host answers' if is_leader_cut_off else 'it does not answer'} any "
-            "more: its network is cut, or the instance is lost",
+            cause=f"{NOBODY_ANSWERS if is_leader_cut_off else f'it {NO_ANSWER}'}: its network is "
+            "cut, or the instance is lost",
             witness=self.leader,
         )

@@ -1,4 +1,4 @@
-"""The steps of `launcher run`: draft, send and follow a job, and retry on a capacity shortage."""
+"""The steps of `launcher run`: draft, send and follow a job, and restart it by its policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from launcher.client.cli.screen.job_output import (
 )
 from launcher.client.cli.screen.verb_output import echo, print_message, print_warnings
 from launcher.client.jobs import Job, with_resume_hint
-from launcher.client.planning import attempt_names, detached_warnings, plan_job, retry_capacity
+from launcher.client.planning import JobAttempt, detached_warnings, plan_job, run_attempts
 from launcher.client.request import LARGE_SOURCE
 from launcher.client.sessions import JobOrigin, Platform, PlatformSession
 from launcher.client.spec import JobSpec
@@ -44,30 +44,43 @@ class JobSender:
     verbose: bool
     origin: JobOrigin = field(default_factory=_origin_of_command)
 
-    def draft(self, spec: JobSpec, name: str) -> JobDraft:
-        """Draft a job, with its warnings; show the plan of one that costs money."""
+    def draft(self, spec: JobSpec, name: str, spent: float = 0.0) -> JobDraft:
+        """Draft a job, with its warnings; show the plan of one that costs money.
+
+        spent: dollars, by its earlier attempts.
+        """
         offline = self.is_offline and self.session.platform.uses_aws
         draft = draft_job(spec, self.session, name, offline=offline, origin=self.origin)
         print_warnings(draft.warnings)
         if self.session.platform.bills:
-            show_plan(plan_job(draft.spec, self.session, draft.location), self.max_cost)
+            left = None if self.max_cost is None else self.max_cost - spent
+            show_plan(plan_job(draft.spec, self.session, draft.location), left)
         return draft
 
     def run(self, first: JobDraft) -> Job:
-        """Run the job, trying other types if needed, and return the one that got its instances.
+        """Run the job, and try it again as it says; return the job of the last attempt.
 
         A user who detached gets the first attempt only. Raises CapacityError when none got any.
         """
         if self.is_left:
             print_warnings(detached_warnings(first.spec))
-            return self._send(first)
+            job = self._create(first)
+            self._follow(job)
+            return job
 
-        def start_job(tried: JobSpec, its_name: str) -> Job:  # first: what the user approved
-            return self._send(first if its_name == first.name else self.draft(tried, its_name))
+        def create(attempt: JobAttempt) -> Job:  # first: what the user approved
+            if attempt.name == first.name:
+                return self._create(first)
+            return self._create(self.draft(attempt.spec, attempt.name, attempt.spent))
 
-        names = attempt_names(first.name, self.session)
-        return retry_capacity(
-            first.spec, names, start_job, notify=print_notice, is_left=lambda: self.is_left
+        return run_attempts(
+            first.spec,
+            first.name,
+            self.session,
+            create,
+            self._follow,
+            notify=print_notice,
+            is_left=lambda: self.is_left,
         )
 
     def debug(self, draft: JobDraft, output: str) -> int:
@@ -88,16 +101,19 @@ class JobSender:
         print_summary(summary, output, is_followed=True)
         return 0 if self.is_left else summary["exit_code"]
 
-    def _send(self, draft: JobDraft) -> Job:
-        """Create a job and follow it until it ends or the user detaches."""
+    def _create(self, draft: JobDraft) -> Job:
         may_take_long = self.session.platform.bills or draft.submission.source_bytes > LARGE_SOURCE
         if may_take_long:
             with cancel_on_ctrl_c(draft.name):
                 draft.upload(print_message)
         with defer_ctrl_c() as is_pressed:
             job = draft.create() if may_take_long else draft.send()
-        self.is_left = follow_unless_left(job, self.is_left or is_pressed(), verbose=self.verbose)
+        self.is_left = self.is_left or is_pressed()
         return job
+
+    def _follow(self, job: Job) -> None:
+        """Follow a job until it ends or the user detaches."""
+        self.is_left = follow_unless_left(job, self.is_left, verbose=self.verbose)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,6 +58,7 @@ _RULES = (
     data_service_rules.find_problems,
     platform_rules.place_problems,
     platform_rules.interruption_problems,
+    platform_rules.retry_problems,
 )
 
 

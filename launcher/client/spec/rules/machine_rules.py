@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from launcher.client import catalogue
-from launcher.client.spec.field_checks import groups_with_paths, is_typo, range_problems
+from launcher.client.spec.field_checks import groups_with_paths, is_typo
 from launcher.client.spec.job_parts import LOCAL_TYPES, InstanceGroup
 from launcher.client.spec.roles import job_roles, leading_group, scope_of
 from launcher.errors import FieldPath, Problem
@@ -148,9 +148,6 @@ def capacity_problems(spec: JobSpec) -> Iterator[Problem]:
     for path, group in groups_with_paths(spec):
         yield from _alternative_problems(group, (*path, "alternatives"))
         yield from _key_problems(spec, group, path)
-    if (retry := spec.capacity_retry) is not None:
-        yield from range_problems(("capacity_retry", "attempts"), retry.attempts, 1)
-        yield from range_problems(("capacity_retry", "wait_seconds"), retry.wait_seconds, 1)
 
 
 def _key_problems(spec: JobSpec, group: InstanceGroup, path: FieldPath) -> Iterator[Problem]:

@@ -8,14 +8,21 @@ of StoppingCondition and CheckpointConfig.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from launcher.client.spec.field_checks import range_problems
 from launcher.client.spec.rules.channel_rules import uri_problems
-from launcher.errors import Problem
-from launcher.shared import DEFAULT_ML_ROOT, MlPaths, choice_fix
+from launcher.errors import FieldPath, Problem
+from launcher.shared import (
+    DEFAULT_ML_ROOT,
+    OUT_OF_CAPACITY,
+    RETRY_CAUSES,
+    MlPaths,
+    choice_fix,
+    shown,
+)
 
 if TYPE_CHECKING:
     from launcher.client.spec.job_spec import JobSpec
@@ -150,15 +157,51 @@ def _name_problems(spec: JobSpec) -> Iterator[Problem]:
 def interruption_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with spot instances and checkpoints."""
     yield from _folder_problems(spec)
-    is_lost = spec.checkpoint_s3_uri is None and not spec.allow_restart_from_scratch
-    if spec.use_spot_instances and is_lost:
+    if spec.use_spot_instances:
+        what = "spot instances without checkpoints: an interruption loses all work"
+        yield from _checkpoint_problems(spec, _SPOT, what)
+
+
+def _checkpoint_problems(spec: JobSpec, path: FieldPath, what: str) -> Iterator[Problem]:
+    if spec.checkpoint_s3_uri is None and not spec.allow_restart_from_scratch:
         yield Problem(
-            path=_SPOT,
+            path=path,
             about=(("checkpoint_s3_uri",), ("allow_restart_from_scratch",)),
-            what="spot instances without checkpoints: an interruption loses all work",
+            what=what,
             fix="write checkpoint_s3_uri: s3://bucket/prefix, and save to /opt/ml/checkpoints; "
             "or allow_restart_from_scratch: true",
         )
+
+
+def retry_problems(spec: JobSpec) -> Iterator[Problem]:
+    """Find problems with the policy of restarts."""
+    retry = spec.retry
+    if retry is None:
+        return
+    yield from range_problems(("retry", "attempts"), retry.attempts, 1)
+    yield from range_problems(("retry", "backoff"), retry.backoff, 0)
+    if not retry.on:
+        fix = f"write [{', '.join(RETRY_CAUSES)}], or leave it out"
+        yield Problem(path=("retry", "on"), what="retry names no cause", fix=fix)
+    for index, cause in enumerate(retry.on):
+        yield from _cause_problems(cause, ("retry", "on", index))
+    if set(map(str, retry.on)) - {OUT_OF_CAPACITY}:
+        yield from _checkpoint_problems(
+            spec, ("retry",), "retry without checkpoints: a restart loses all work"
+        )
+
+
+def _cause_problems(cause: object, path: FieldPath) -> Iterator[Problem]:
+    if not isinstance(cause, Mapping):
+        if cause not in RETRY_CAUSES:
+            fix = choice_fix(str(cause), (*RETRY_CAUSES, "exit: [CODE, ...]"))
+            yield Problem(path=path, what=f"{shown(cause)} is no cause of a restart", fix=fix)
+        return
+    codes = cause.get("exit")
+    are_codes = isinstance(codes, list) and all(type(c) is int and 0 < c < 256 for c in codes)
+    if cause.keys() != {"exit"} or not codes or not are_codes:
+        fix = "write exit: [75], with codes from 1 to 255"
+        yield Problem(path=path, what="the exit codes of a restart are not a list", fix=fix)
 
 
 def _folder_problems(spec: JobSpec) -> Iterator[Problem]:

@@ -18,6 +18,7 @@ from launcher.client.sessions.local.job import job_description
 from launcher.client.sessions.local.job.job_folder import JobFolder
 from launcher.client.sessions.local.storage.file_access import ignore_read_only
 from launcher.errors import PlatformError
+from launcher.shared import MACHINE_RESTARTED, PLATFORM_DIED
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -75,5 +76,5 @@ def fail_orphan(folder: JobFolder, reason: str) -> job_description.StoredDescrip
 def _reason(folder: JobFolder) -> str:
     with contextlib.suppress(PlatformError):  # damaged settings; the platform is dead anyway
         if folder.settings().boot != current_boot():
-            return "this machine was restarted while the job ran"
-    return f"the local platform process died: see {folder.platform_log}"
+            return MACHINE_RESTARTED
+    return f"{PLATFORM_DIED}: see {folder.platform_log}"

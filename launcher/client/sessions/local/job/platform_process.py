@@ -61,7 +61,7 @@ from launcher.client.sessions.local.storage.result_archives import pack_artifact
 from launcher.client.sessions.local.storage.s3_process import S3Process, spawn
 from launcher.client.sessions.local.storage.unkept_files import unkept_notes
 from launcher.errors import PlatformError
-from launcher.shared import descendants
+from launcher.shared import PLATFORM_DIED, descendants
 
 if TYPE_CHECKING:
     from launcher.shared import TrainingJobRequest
@@ -329,7 +329,7 @@ def run_with_watchdog(folder: JobFolder, run: Callable[[S3Process | None], None]
     except PlatformError:
         return  # the job's folder was removed
     how = describe_exit(os.waitstatus_to_exitcode(status))
-    fail_orphan(folder, f"the local platform process died ({how}): see {folder.platform_log}")
+    fail_orphan(folder, f"{PLATFORM_DIED} ({how}): see {folder.platform_log}")
 
 
 if __name__ == "__main__":

@@ -1,19 +1,14 @@
-"""Jobs for which AWS has no instances: what is tried next, and when it ends."""
+"""The attempts at a job: what is tried next after which end, under which name, and when it ends."""
 
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from launcher import CapacityError, Estimator, InstanceGroup, LocalSession, MemorySession
-from launcher.client.planning import (
-    attempt_names,
-    capacity_shortage,
-    next_attempt,
-    retry_capacity,
-    type_combinations,
-)
-from launcher.client.spec import CapacityRetry, JobSpec
+from launcher import CapacityError, Estimator, InstanceGroup, LocalSession, MemorySession, Retry
+from launcher.client.planning import attempt_names, run_attempts, type_combinations
+from launcher.client.spec import JobSpec
+from launcher.shared import end_cause
 
 REASON = (
     "CapacityError: Unable to provision requested ML compute capacity. Please retry using a "
@@ -41,43 +36,52 @@ def test_a_job_without_groups_has_one_choice():
     assert type_combinations(spec(instance_groups=(), instance_type=G5, instance_count=1)) == [{}]
 
 
-@pytest.mark.parametrize(
-    ("shortages", "types", "wait", "reason"),
-    [
-        (0, C5, 0, "trying again from the first choice, attempt 1 of 2"),
-        (1, C6, 0, "trying data: ml.c6i.xlarge, choice 2 of 2"),
-        (2, C5, 60, "trying again from the first choice, attempt 2 of 2"),
-        (3, C6, 0, "trying data: ml.c6i.xlarge, choice 2 of 2"),
-    ],
-)
-def test_all_choices_are_tried_before_anybody_waits(shortages, types, wait, reason):
-    retry = CapacityRetry(attempts=2, wait_seconds=60)
-    found = next_attempt([{"data": C5}, {"data": C6}], shortages, retry)
-    assert (found.types["data"], found.wait_seconds, found.reason) == (types, wait, reason)
+STARTING, TRAINING, INTERRUPTED = "Starting", "Training", "Interrupted"
+#: Ends of jobs: the reason, the states, and the cause of a restart; TimeUp is MaxWaitTimeExceeded.
+ENDS = {
+    "no instances": (REASON, [STARTING], "out_of_capacity"),
+    "no instances, after it trained": (REASON, [STARTING, TRAINING], None),
+    "a host died": ("host algo-2 (train): the host died", [TRAINING], "host_lost"),
+    "SIGKILL of a host": ("host algo-2: killed by SIGKILL", [TRAINING], "host_lost"),
+    "a host is cut off": (
+        "host algo-2 (train): it does not answer any more: its network is cut, or the instance is "
+        "lost",
+        [TRAINING],
+        "host_lost",
+    ),
+    "AWS's own error": (
+        "InternalServerError: We encountered an internal error. Please try again.",
+        [TRAINING],
+        "host_lost",
+    ),
+    "SIGKILL of a rank": ("host algo-1 (train), rank 0: killed by SIGKILL", [TRAINING], None),
+    "an exception": (
+        "AlgorithmError: host algo-1 (train), rank 0: ValueError: x, exit code: 1",
+        [TRAINING],
+        None,
+    ),
+    "sys.exit": (
+        "host algo-1 (train), rank 0: the script called sys.exit(75)\nthe host died",
+        [TRAINING],
+        75,
+    ),
+    "a container of one's own": ("AlgorithmError: no luck, exit code: 75", [TRAINING], 75),
+    "interrupted for too long": ("TimeUp", [STARTING, TRAINING, INTERRUPTED], "spot"),
+    "too slow for its max_wait": ("TimeUp", [STARTING, TRAINING], None),
+    "stopped": ("Stopped", [STARTING, TRAINING], None),
+}
 
 
-def test_the_last_shortage_is_the_end():
-    assert next_attempt([{}], 10, CapacityRetry(attempts=10)) is None
-    assert next_attempt([{"data": C5}, {"data": C6}], 2, None) is None
-
-
-@pytest.mark.parametrize(
-    ("status", "reason", "states", "is_one"),
-    [
-        pytest.param("Failed", REASON, ["Starting", "Failed"], True, id="none to be had"),
-        pytest.param("Failed", REASON, ["Starting", "Training", "Failed"], False, id="it trained"),
-        pytest.param("Failed", "AlgorithmError: no luck", ["Failed"], False, id="another reason"),
-        pytest.param("InProgress", REASON, ["Starting"], False, id="not ended"),
-    ],
-)
-def test_only_a_job_that_never_trained_lacked_instances(status, reason, states, is_one):
-    changes = [{"Status": state} for state in states]
+@pytest.mark.parametrize(("reason", "states", "cause"), ENDS.values(), ids=ENDS)
+def test_an_end_has_one_cause(reason, states, cause):
+    state = {"TimeUp": "MaxWaitTimeExceeded", "Stopped": "Stopped"}.get(reason, "Failed")
     description = {
-        "TrainingJobStatus": status,
-        "FailureReason": reason,
-        "SecondaryStatusTransitions": changes,
+        "TrainingJobStatus": "Failed" if state == "Failed" else "Stopped",
+        "SecondaryStatus": state,
+        "SecondaryStatusTransitions": [{"Status": each} for each in (*states, state)],
+        **({"FailureReason": reason} if state == "Failed" else {}),
     }
-    assert capacity_shortage(description) == (reason if is_one else None)
+    assert end_cause(description) == cause
 
 
 class Scarce(LocalSession):
@@ -179,18 +183,22 @@ def test_the_next_type_is_tried_although_another_job_has_the_next_name(tmp_path)
 
 
 def test_after_the_last_choice_it_is_waited_as_the_job_says(tmp_path, scarce):
-    scarce.refused = (G5, G6, G4)
-    retry = CapacityRetry(attempts=2, wait_seconds=7)
-    job_spec = estimator(tmp_path, scarce, capacity_retry=retry).spec
-    paused = []
+    retry = Retry(attempts=3, on=["out_of_capacity"], backoff=7)
+    job_spec = estimator(tmp_path, scarce, retry=retry).spec
+    paused, tried, told = [], [], []
 
-    def none_left(_spec, _name):
+    def create(attempt):
+        tried.append((attempt.name, attempt.spec.instance_groups[0].instance_type))
         raise CapacityError("none left")
 
-    names = attempt_names("r" * 63, scarce)
-    with pytest.raises(CapacityError, match="was tried 6 times and got no instances"):
-        retry_capacity(job_spec, names, none_left, notify=print, sleep=paused.append)
-    assert paused == [0, 0, 7, 0, 0]
+    with pytest.raises(CapacityError, match="was tried 9 times and got no instances"):
+        run_attempts(
+            job_spec, "r" * 63, scarce, create, print, notify=told.append, sleep=paused.append
+        )
+    assert paused == [0, 0, 7, 0, 0, 14, 0, 0]
+    assert [kind for _name, kind in tried] == [G5, G6, G4] * 3
+    assert [name[-3:] for name, _kind in tried] == ["rrr", *(f"r-{n}" for n in range(2, 10))]
+    assert told[5] == f"trying again, attempt 2 of 3, in 7s: job {'r' * 61}-4"
 
 
 @pytest.mark.long
