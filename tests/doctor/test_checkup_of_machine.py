@@ -8,8 +8,10 @@ import sys
 import pytest
 from click.testing import CliRunner
 from fake_engine import FakeEngine
+from price_lists import TRAINING, csv_file, serving
 
 import launcher
+from launcher.client.catalogue import update_prices
 from launcher.client.cli import main
 from launcher.client.doctor import Level, job_file_checks, machine_checks, package_checks
 from launcher.client.sessions import AwsSession, Isolation, LocalSession, obstacles
@@ -89,6 +91,21 @@ def test_every_problem_of_the_job_file_is_reported(offline, job):
     assert [finding.level for finding in found] == [Level.PROBLEM] * 2
     assert {finding.where.split()[0] for finding in found} == {"job.yaml:5", "job.yaml:6"}
     assert all(finding.fix for finding in found)
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
+def test_a_type_that_awss_list_no_longer_has_is_named(offline, job, monkeypatch, region):
+    """The list of us-east-1 was read; no other one."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", region)
+    with serving() as prices:
+        prices.put(csv_file(TRAINING))
+        update_prices(["us-east-1"], base_url=prices.address)
+    gone = job(ONE_HOST.replace("local", "ml.p3.2xlarge"))
+    for is_cloud in (True, False):
+        found = [each for each in of_job(gone, cloud=is_cloud) if "price list" in each.what]
+        is_named = is_cloud and region == "us-east-1"
+        what = "AWS's price list of 2026-11-20 has no ml.p3.2xlarge in us-east-1"
+        assert [(each.level, each.what) for each in found] == [(Level.WARNING, what)] * is_named
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,11 @@ class PriceList:
         found = self._own(STORAGE, region) or self._listed(STORAGE, region)
         return found and replace(found, per_hour=found.per_hour / _HOURS_OF_MONTH)
 
+    def unlisted_on(self, instance_type: str, region: str) -> str | None:
+        """Return the date of a region's last update if it has no such type; else None."""
+        day = self._last_update(region)
+        return None if day is None or instance_type in self._updates[region][day] else day
+
     def _own(self, instance_type: str, region: str | None) -> Price | None:
         by_region = {each.region: each for each in self.own if each.instance_type == instance_type}
         return by_region.get(region) or by_region.get(None)
@@ -138,11 +143,15 @@ class PriceList:
         if unless in self._updates:
             return None
         updates = self._updates.get(region, {})
-        until = [day for day in updates if self.day is None or day <= self.day.isoformat()]
-        if until:
-            return updates[until[-1]].get(name)
+        day = self._last_update(region)
+        if day is not None:
+            return updates[day].get(name)
         first = next(iter(updates.values()), {})
         return _packaged_prices().get((name, region)) or first.get(name)
+
+    def _last_update(self, region: str | None) -> str | None:
+        until = self.day.isoformat() if self.day else "9999"
+        return max((day for day in self._updates.get(region, {}) if day <= until), default=None)
 
 
 def price_list(day: date | None = None) -> PriceList:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from launcher.client.catalogue import price_list, update_fix
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.jobs import check_trackers
 from launcher.client.request import SourceTree, read_job
@@ -29,20 +30,20 @@ def check_job(
 
     offline: the session is SageMaker's, which cannot be asked now.
     """
-    short = list(_memory(job_file, spec, session))
+    doubts = [*_memory(job_file, spec, session), *_unlisted(job_file, spec, session)]
     try:
         whole = spec if offline else with_source(spec, session)
         placed = place_completed(whole, session, new_job_name(spec), offline=offline)
         placed.check()
         check_trackers(spec)
     except (SpecError, RequestRefused) as error:
-        return [*_problems(job_file, error.problems), *short]
+        return [*_problems(job_file, error.problems), *doubts]
     except (PlatformError, CloudError) as error:  # no job can run there
         return [_finding(job_file, Level.PROBLEM, str(error))]
-    if any(each.level is Level.PROBLEM for each in short):
-        return short
+    if any(each.level is Level.PROBLEM for each in doubts):
+        return doubts
     fine = [_finding(job_file, Level.OK, text) for text in (f"valid; {_size(spec)}", *_names(spec))]
-    return [*fine, *short, *(_finding(job_file, Level.WARNING, text) for text in placed.warnings)]
+    return [*fine, *doubts, *(_finding(job_file, Level.WARNING, text) for text in placed.warnings)]
 
 
 def _memory(job_file: Path, spec: JobSpec, session: PlatformSession) -> Iterator[CheckResult]:
@@ -55,6 +56,25 @@ def _memory(job_file: Path, spec: JobSpec, session: PlatformSession) -> Iterator
         level = Level.PROBLEM if is_problem else Level.WARNING
         fix = "use a larger type, or less prefetch_bytes and fewer workers of the data_service"
         yield _finding(job_file, level, each.what, fix=fix)
+
+
+def _unlisted(job_file: Path, spec: JobSpec, session: PlatformSession) -> Iterator[CheckResult]:
+    """Yield the types that AWS's price list of the region, if it was ever read, does not have."""
+    if not session.platform.bills:
+        return
+    try:
+        region, prices = session.region, price_list()
+    except CloudError:  # none is configured: no list is of it
+        return
+    except SpecError as error:
+        for each in error.problems:
+            yield _finding(job_file, Level.WARNING, each.what, where=each.where, fix=each.fix)
+        return
+    for name in dict.fromkeys(group.instance_type for group in spec.groups if not group.is_local):
+        if day := prices.unlisted_on(name, region):
+            what = f"AWS's price list of {day} has no {name} in {region}"
+            fix = f"use another type or region, or a newer list: {update_fix(region)}"
+            yield _finding(job_file, Level.WARNING, what, fix=fix)
 
 
 def _names(spec: JobSpec) -> Iterator[str]:
