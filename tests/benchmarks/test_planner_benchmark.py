@@ -14,7 +14,11 @@ import pytest
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
-from planner_parts.predicted_workloads import MeasuredParts, predict  # noqa: E402 - no package
+from planner_parts.predicted_workloads import (  # noqa: E402 - no package
+    WORKLOADS,
+    MeasuredParts,
+    predictions,
+)
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
@@ -48,6 +52,7 @@ def test_more_than_ten_thousand_clusters_are_timed(tmp_path: Path) -> None:
 
 PARTS = MeasuredParts(
     sample_cpu=0.01,
+    deviation=0.0,
     sample_wait=0.0,
     batch_bytes=1e6,
     efficiency=1.0,
@@ -57,24 +62,26 @@ PARTS = MeasuredParts(
 
 
 @pytest.mark.parametrize(
-    ("workers", "cores", "seconds"),
+    ("place", "changes", "seconds"),
     [
-        (0, 2, 0.08 + 0.05),  # one after the other
-        (1, 2, 0.08 + 0.00014),  # the worker
-        (2, 2, (0.08 + 0.05 + 2 * 0.00014) / 2),  # both cores
-        (3, 8, 0.05),  # the training
+        ("shared 0", {}, 0.08 + 0.05),  # one after the other
+        ("shared 1", {}, 0.08),  # the worker
+        ("shared 3", {}, (0.08 + 0.05) / 2),  # both cores
+        ("shared 3", {"step_seconds": 0.2}, 0.2),  # the training, which waits elsewhere
+        ("shared 3", {"efficiency": 0.5}, (0.08 + 0.05) / 2 / 0.5),
+        ("shared 2", {"sample_wait": 0.03}, 0.32 / 2),  # storage
+        ("apart 0", {}, 0.08 + 0.05),
+        ("apart 3", {}, 0.08),
+        ("apart 3", {"sample_wait": 0.03}, 0.32 / 3),
     ],
 )
-def test_a_step_is_predicted_from_its_parts(workers: int, cores: int, seconds: float) -> None:
-    assert predict(PARTS, 8, workers, cores) == pytest.approx(seconds)
+def test_the_planner_predicts_a_step_from_its_parts(
+    place: str, changes: dict[str, float], seconds: float
+) -> None:
+    each = replace(WORKLOADS[0], batch_size=8)
+    found = dict(predictions(each, replace(PARTS, **changes), cores=2, most=3))
 
-
-def test_workers_wait_for_storage_beside_each_other_and_cores_that_are_busy_are_slower() -> None:
-    waiting = replace(PARTS, sample_wait=0.03, efficiency=0.5)
-
-    assert predict(waiting, 8, 0, 2) == pytest.approx(0.08 + 0.24 + 0.05)
-    assert predict(waiting, 8, 2, 4) == pytest.approx((0.32 + 0.00014) / 2)
-    assert predict(waiting, 8, 8, 2) == pytest.approx((0.08 + 0.05 + 2 * 0.00014) / 2 / 0.5)
+    assert found[place] == pytest.approx(seconds, rel=0.02)
 
 
 def test_predictions_that_are_not_committed_are_refused(tmp_path: Path) -> None:
@@ -88,17 +95,12 @@ def test_predictions_that_are_not_committed_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_workload_is_predicted_and_run(tmp_path: Path) -> None:
-    file = tmp_path / "predictions.json"
-    few = ("--workloads", "tokens", "--file", file)
-    predicted = run(BENCHMARKS / "plan_predictions.py", "predict", *few)
-    assert predicted.returncode == 0, predicted.stderr
-    done = run(
-        *(BENCHMARKS / "plan_predictions.py", "run", *few),
-        *("--uncommitted", "--rounds", "1", "--seconds", "1"),
-    )
+@pytest.mark.parametrize("rows", ["tokens", "linked"])
+def test_rows_are_predicted_and_run(tmp_path: Path, rows: str) -> None:
+    few = ("--rows", rows, "--file", tmp_path / "predictions.json")
+    done = run(BENCHMARKS / "plan_predictions.py", *few, "--rounds", "1", "--seconds", "1")
 
     assert done.returncode in (0, 1), done.stderr
-    assert [line.split()[1] for line in done.stdout.splitlines() if "predicted" in line] == [
-        *"0123"
-    ]
+    measured = [line for line in done.stdout.splitlines() if " measured " in line]
+    assert len(measured) == 8
+    assert json.loads((tmp_path / "predictions.json").read_text())["step_seconds"]

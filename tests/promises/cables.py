@@ -16,8 +16,8 @@ from functools import partial
 from launcher.client.sessions import Namespace
 from launcher.client.sessions.local.isolation import namespaces, network_isolation
 
-#: What tbf may send at once, and how long anything may wait in it before it is lost.
-_BUFFER = ("burst", "32kbit", "latency", "200ms")
+#: How long anything may wait in tbf before it is lost.
+_BUFFER = ("latency", "200ms")
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class Cables:
             device = host if at is None else "eth0"
             _run("tc", "qdisc", "del", "dev", device, "root", at=at, check=False)
 
-    def slow(self, host: str, *, megabits: float) -> None:
-        """The host sends and receives so many megabits per second."""
-        shape = ("tbf", "rate", f"{round(1e6 * megabits)}bit", *_BUFFER)
+    def slow(self, host: str, *, megabits: float, burst: str = "32kbit") -> None:
+        """The host sends and receives so many megabits per second; burst: may be sent at once."""
+        shape = ("tbf", "rate", f"{round(1e6 * megabits)}bit", "burst", burst, *_BUFFER)
         for at in (None, self.networks[host]):
             device = host if at is None else "eth0"
             _run("tc", "qdisc", "replace", "dev", device, "root", *shape, at=at)

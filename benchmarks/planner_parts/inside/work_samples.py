@@ -1,4 +1,4 @@
-"""The datasets of six workloads, which a job's variables choose; each is a function's own work."""
+"""The datasets of four workloads, which a job's variables choose; each is a function's own work."""
 
 import json
 import os
@@ -33,23 +33,6 @@ class Tokens:
     def __getitem__(self, index):
         words = self._texts[index % len(self._texts)].split()
         return np.array([self._ids.get(word.lower(), 0) for word in words], np.int32)
-
-
-class Speech:
-    """Spectrograms of a second of sound."""
-
-    def __init__(self):
-        self._sound = np.random.default_rng(5).standard_normal(32_000).astype(np.float32)
-        self._window = np.hanning(512).astype(np.float32)
-
-    def __len__(self):
-        return LENGTH
-
-    def __getitem__(self, index):
-        start = index % 16_000
-        sound = self._sound[start : start + 16_000]
-        frames = np.lib.stride_tricks.sliding_window_view(sound, 512)[::32] * self._window
-        return np.log1p(np.abs(np.fft.rfft(frames, axis=1))).astype(np.float32)
 
 
 class Records:
@@ -102,25 +85,7 @@ class Stored:
         return np.frombuffer(zlib.decompress(self._packed), np.uint8)[index % 8 :: 8].copy()
 
 
-class Pictures:
-    """Images of 64 x 64 pixels, which are shifted, scaled and made noisy."""
-
-    def __init__(self):
-        self._images = np.random.default_rng(31).random((256, 64, 64), np.float32)
-
-    def __len__(self):
-        return LENGTH
-
-    def __getitem__(self, index):
-        rng = np.random.default_rng(index)
-        image = np.roll(self._images[index % 256], rng.integers(-3, 4, 2), (0, 1))
-        image = image * rng.uniform(0.8, 1.2) + rng.normal(0, 0.1, image.shape)
-        return image.astype(np.float32).ravel(), index % 10
-
-
-KINDS = {
-    kind.__name__.lower(): kind for kind in (Tokens, Speech, Records, Volumes, Stored, Pictures)
-}
+KINDS = {kind.__name__.lower(): kind for kind in (Tokens, Records, Volumes, Stored)}
 
 
 def train_set():
