@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from launcher.client.doctor import cloud_checks as aws
@@ -19,6 +19,7 @@ from launcher.client.doctor.check_result import CheckResult, Checkup, Level
 from launcher.client.doctor.container_checks import ImageLook
 from launcher.client.doctor.dataset_process import ReadLimits
 from launcher.client.sessions import (
+    Platform,
     PlatformSession,
     open_session,
     read_defaults,
@@ -35,6 +36,7 @@ def run_checks(
     session: str = "local",
     data: ReadLimits | None = None,
     image: ImageLook | None = None,
+    on_finding: Callable[[Platform, CheckResult], None] = lambda _platform, _finding: None,
 ) -> Checkup:
     """Check this machine, AWS and a job file.
 
@@ -43,12 +45,16 @@ def run_checks(
         or with AWS is a problem if that session needs it; otherwise it is a warning.
     data: how much of each dataset is read; None to read none.
     image: how the job's image is looked into; None not to do so.
+    on_finding: called with each finding as it is made; some take seconds.
 
     Raises PlatformError for an unknown session.
     """
     opened = open_session(session)
-    findings = tuple(_findings(job_file, changes, opened, data, image))
-    return Checkup(platform=opened.platform, findings=findings)
+    findings = []
+    for finding in _findings(job_file, changes, opened, data, image):
+        on_finding(opened.platform, finding)
+        findings.append(finding)
+    return Checkup(platform=opened.platform, findings=tuple(findings))
 
 
 def check_aws(spec: JobSpec) -> Iterator[CheckResult]:
@@ -67,16 +73,13 @@ def _findings(
     spec, read_findings = job_file_checks.read(job_file, changes) if job_file else (None, ())
     if spec:
         spec = with_platform_defaults(spec, platform)
-    machine_findings = [
-        machine_checks.check_python(),
-        *package_checks.check(spec),
-        *machine_checks.check_isolations(),
-        machine_checks.check_home(),
-    ]
     # A machine that only submits needs no torch and no job folder.
+    machine_findings = _machine_findings(spec)
     yield from machine_findings if platform.runs_here else map(_as_warning, machine_findings)
-    aws_findings = tuple(aws.check(spec, use_instance_role=platform.uses_aws))
-    yield from aws_findings if platform.uses_aws else map(_as_warning, aws_findings)
+    aws_findings = []
+    for finding in aws.check(spec, use_instance_role=platform.uses_aws):
+        aws_findings.append(finding)
+        yield finding if platform.uses_aws else _as_warning(finding)
     yield from read_findings
     if job_file and spec:
         offline = platform.uses_aws and not _is_reachable(aws_findings)
@@ -86,6 +89,13 @@ def _findings(
             yield from container_checks.check(spec, image)
         if data:
             yield from dataset_checks.check(spec, data, session, offline=offline)
+
+
+def _machine_findings(spec: JobSpec | None) -> Iterator[CheckResult]:
+    yield machine_checks.check_python()
+    yield from package_checks.check(spec)
+    yield from machine_checks.check_isolations()
+    yield machine_checks.check_home()
 
 
 def _is_reachable(aws_findings: Iterable[CheckResult]) -> bool:

@@ -178,8 +178,8 @@ class JobArguments(SpecAttributes):
     role: SpecAttribute[str | None, str | None]
     """Name or ARN of the IAM role that the job runs with; the notebook's own if not given."""
     base_job_name: SpecAttribute[str | None, str | None]
-    """The beginning of the job's name; by default it comes from the source's folder and the
-    script."""
+    """The beginning of the job's name; by default the first two words of the source's folder and
+    the script."""
     tags: SpecAttribute[Mapping[str, str], Tags | None]
     """The job's tags, by key; in Python also AWS's list of `{Key, Value}`."""
     subnets: SpecAttribute[Sequence[str], Sequence[str] | None]
@@ -357,8 +357,8 @@ class JobArguments(SpecAttributes):
             max_retry_attempts: How often the platform restarts the job after an error of its own.
             role: Name or ARN of the IAM role that the job runs with; the notebook's own if not
                 given.
-            base_job_name: The beginning of the job's name; by default it comes from the source's
-                folder and the script.
+            base_job_name: The beginning of the job's name; by default the first two words of the
+                source's folder and the script.
             tags: The job's tags, by key; in Python also AWS's list of `{Key, Value}`.
             subnets: IDs of the VPC's subnets that the hosts join.
             security_group_ids: IDs of the hosts' security groups in that VPC; both or none.

@@ -257,8 +257,8 @@ class JobFields:
     )
     base_job_name: str | None = job_field(
         None,
-        "The beginning of the job's name; by default it comes from the source's folder and the "
-        "script.",
+        "The beginning of the job's name; by default the first two words of the source's folder "
+        "and the script.",
     )
     tags: Mapping[str, str] = job_field(
         {}, "The job's tags, by key; in Python also AWS's list of `{Key, Value}`.", "Tags"

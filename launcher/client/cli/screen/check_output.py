@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -24,11 +25,36 @@ _COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
 
 
 _NOTE_COLUMN = 34
+#: The room of a subject; the longest one of most checks is "isolation container".
+_SUBJECT = 19
 
 
-def checkup_screen(checkup: Checkup) -> str:
-    """Return all findings by section, then whether jobs can run, as text."""
-    return "\n".join(_lines(checkup))
+class CheckupScreen:
+    """Prints findings as they are made, each section of them below its title.
+
+    output: text, or json, which is printed at the end.
+    """
+
+    def __init__(self, output: str) -> None:
+        self._output = output
+        self._part: CheckSection | None = None
+
+    def show(self, platform: Platform, finding: CheckResult) -> None:
+        """Print a finding."""
+        if self._output == "json":
+            return
+        if finding.part is not self._part:
+            echo(f"{chr(10) if self._part else ''}{_titles(platform)[finding.part]}")
+            self._part = finding.part
+        echo("\n".join(_rows(finding, _SUBJECT)))
+
+    def close(self, checkup: Checkup) -> None:
+        """Print whether jobs can run."""
+        if self._output == "json":
+            findings = [asdict(finding) for finding in checkup.findings]
+            print_json({"findings": findings, "exit_code": checkup.exit_code})
+        else:
+            echo(f"\n{_verdict(checkup)}")
 
 
 def print_findings(findings: Iterable[CheckResult]) -> bool:
@@ -38,18 +64,6 @@ def print_findings(findings: Iterable[CheckResult]) -> bool:
         echo("\n".join(_rows(finding, len("credentials"))), err=True)
         levels.add(finding.level)
     return Level.PROBLEM not in levels
-
-
-def _lines(checkup: Checkup) -> Iterator[str]:
-    width = max(len(finding.subject) for finding in checkup.findings)
-    for part, title in _titles(checkup.platform).items():
-        found = [finding for finding in checkup.findings if finding.part is part]
-        if found:
-            yield title
-            for finding in found:
-                yield from _rows(finding, width)
-            yield ""
-    yield _verdict(checkup)
 
 
 def _titles(platform: Platform) -> dict[CheckSection, str]:

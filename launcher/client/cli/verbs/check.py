@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import click
 
 from launcher.client.cli.options.session_options import session_of_check_option
 from launcher.client.cli.options.shared_options import optional_job_file_options
-from launcher.client.cli.screen.check_output import checkup_screen, print_config, print_schema
-from launcher.client.cli.screen.verb_output import (
-    echo,
-    print_json,
-    print_message,
-    with_output_option,
-)
+from launcher.client.cli.screen.check_output import CheckupScreen, print_config, print_schema
+from launcher.client.cli.screen.verb_output import print_message, with_output_option
 from launcher.client.doctor import ImageLook, ReadLimits, run_checks
 
 
@@ -88,10 +82,10 @@ def check(
     look = ImageLook(engine=engine, on_message=print_message) if image else None
     if (data or image) and job_file is None:
         job_file = Path("job.yaml")
-    checkup = run_checks(job_file, changes, session=session or "local", data=limits, image=look)
-    if output == "json":
-        findings = [dataclasses.asdict(finding) for finding in checkup.findings]
-        print_json({"findings": findings, "exit_code": checkup.exit_code})
-    else:
-        echo(checkup_screen(checkup))
+    screen = CheckupScreen(output)
+    where = session or "local"
+    checkup = run_checks(
+        job_file, changes, session=where, data=limits, image=look, on_finding=screen.show
+    )
+    screen.close(checkup)
     return checkup.exit_code

@@ -12,7 +12,7 @@ from launcher.client.cli.options.command_line import command_line
 from launcher.client.cli.options.send_job import JobSender
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.approval import approval_options, cancel_on_ctrl_c, confirm_job
-from launcher.client.cli.screen.verb_output import with_output_option
+from launcher.client.cli.screen.verb_output import print_message, with_output_option
 from launcher.client.request import read_job
 from launcher.client.sessions import JobOrigin, new_job_name, restore_job, session_of
 from launcher.client.spec import anchored
@@ -48,6 +48,7 @@ def rerun(
         # Paths of changes are the user's: relative to this folder, not to that of the copy.
         spec = anchored(read_job(repeated.job_file, changes), Path.cwd())
         name = name or new_job_name(spec)
+        print_message(f"Preparing job {name}")
         git = repeated.record.git
         launch = JobSender(
             session=repeated.session,

@@ -63,6 +63,8 @@ def run(
     if debug:
         spec = debug.one_rank_of(spec, local, session, is_left=detach)
     name = name or new_job_name(spec)
+    if not dry_run.is_wanted:
+        print_message(f"Preparing job {name}")
     where = session or ("local" if spec.is_local or debug else "aws")
     launch = JobSender(
         session=open_session(where, **local.session_arguments(where)),
