@@ -131,6 +131,7 @@ def check_tf_data(job: Job) -> None:
 
 @pytest.mark.library("tensorflow")
 @pytest.mark.timeout(1800)
+@pytest.mark.parametrize("session", ["network"], indirect=True)  # no image here has TensorFlow
 @needs_mpirun
 def test_tf_data_servers_and_ranks_under_mpirun_end_well_ten_times_of_ten(
     session: LocalSession, tmp_path: Path
