@@ -61,6 +61,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     return linked(markdown, f"docs/{page.file.src_uri}", config)
 
 
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Let the search of pages on the disk run by a script of the site, not of another host."""
+    script = os.path.relpath("site/iframe_worker.js", PurePosixPath(page.file.dest_uri).parent)
+    return output.replace("https://unpkg.com/iframe-worker/shim", script)
+
+
 def github_anchor(heading: str, separator: str) -> str:
     """Return the anchor that GitHub gives a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", separator)

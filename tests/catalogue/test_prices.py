@@ -61,7 +61,7 @@ def test_a_price_is_old_after_three_months(as_of: str | None, is_old: bool) -> N
 
 
 def test_the_docs_name_the_families_with_and_without_a_price() -> None:
-    page = " ".join((ROOT / "docs" / "cli.md").read_text().split())
+    page = " ".join((ROOT / "docs" / "reference" / "planner.md").read_text().split())
     types = [each for each in catalogue.instance_types() if each.startswith("ml.")]
     priced = {each.split(".")[1] for each in types if price(each)}
     assert f"has prices of the families {_listed(priced)}. " in page

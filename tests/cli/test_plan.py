@@ -243,9 +243,11 @@ PAID = {"g5.xlarge": 1.408, "g5.2xlarge": 1.515, "g5.12xlarge": 5.67, "m5.large"
 def test_one_question_is_answered_as_shipped_after_an_update_and_without_prices(
     offline, launcher, tmp_path
 ):
-    guide = (Path(__file__).parents[2] / "docs" / "guides" / "planning.md").read_text()
+    docs = Path(__file__).parents[2] / "docs"
+    guide = (docs / "guides" / "planning.md").read_text()
+    page = (docs / "reference" / "planner.md").read_text()
     (tmp_path / "w.yaml").write_text(re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)[0])
-    shown = re.findall(r"\$ launcher plan --workload w.yaml --limit 2\n(.*?)```", guide, re.DOTALL)
+    shown = re.findall(r"\$ launcher plan --workload w.yaml --limit 2\n(.*?)```", page, re.DOTALL)
     listed = [{}, PAID | {"c5.2xlarge": 0.408}, {"c5.2xlarge": 0.408}]
     for number, (answer, paid) in enumerate(zip(shown, listed, strict=True)):
         home = tmp_path / str(number)

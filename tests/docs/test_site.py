@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from html import unescape
@@ -54,6 +55,19 @@ def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     named = re.findall(r"[\w/-]+\.md", navigation)
     assert sorted(named) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+    titled = re.findall(r"^ *- [^:\n]+: .*\.md$", navigation, re.M)
+    assert not titled, "the navigation shows each page's own title"
+
+
+def test_there_are_twelve_guides_in_four_groups():
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("- index.md\n")[2]
+    guides = navigation.partition("Reference:")[0]
+    assert re.findall(r"^  - (.*):$", guides, re.M) == ["Start", "Data", "Scale", "Cost and AWS"]
+    pages = re.findall(r"[\w/-]+\.md$", guides, re.M)
+    assert len(pages) <= 12
+    for page in pages:
+        lines = re.findall(r"^(?!```).+", (DOCS / page).read_text(), re.M)
+        assert len(lines) <= 90, f"{page} has more than two screens"
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +83,20 @@ def site(tmp_path_factory):
 @pytest.mark.long
 @pytest.mark.skipif(find_spec("mkdocstrings") is None, reason="make docs installs it")
 def test_the_site_builds_without_a_warning_and_can_be_searched(site):
-    assert '"guides/costs.html' in (site / "search" / "search_index.json").read_text()
+    assert '"guides/planning.html' in (site / "search" / "search_index.json").read_text()
     assert (site / "repository" / "examples" / "gpt" / "task.py.html").exists()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(find_spec("mkdocstrings") is None, reason="make docs installs it")
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="apt-get install chromium")
+@pytest.mark.parametrize("page", ["index.html", "guides/planning.html"])
+def test_a_page_that_is_opened_from_the_disk_can_be_searched(site, page):
+    command = ["chromium", "--headless", "--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND"]
+    command += ["--virtual-time-budget=15000", "--dump-dom", f"file://{site / page}?q=spot"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "unpkg.com" not in shown
+    assert re.search(r"\d+ matching documents", shown)
 
 
 @pytest.mark.long

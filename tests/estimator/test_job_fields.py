@@ -1,4 +1,4 @@
-"""The files that are derived from the fields of a job: a stub for type checkers, and docs/jobs.md.
+"""The files that are derived from the fields of a job: a stub for type checkers, and two pages.
 
 After a change of `launcher/client/spec/job_fields.py`, `UPDATE_GOLDEN=1 python -m pytest
 tests/estimator/test_job_fields.py` writes them anew.
@@ -20,11 +20,20 @@ from pathlib import Path
 import pytest
 
 import launcher.client.spec
-from launcher import Estimator, HuggingFace, JobSpec, PyTorch, TensorFlow
+from launcher import (
+    DataParallel,
+    Estimator,
+    HuggingFace,
+    JobSpec,
+    ModelParallel,
+    PyTorch,
+    TensorFlow,
+)
 
 ROOT = Path(__file__).parents[2]
 STUB = ROOT / "launcher" / "client" / "estimator" / "arguments.pyi"
 PAGE = ROOT / "docs" / "jobs.md"
+DISTRIBUTIONS = ROOT / "docs" / "reference" / "distributions.md"
 FIELDS = {part.name: part for part in dataclasses.fields(JobSpec) if part.name != "where"}
 ARGUMENTS = inspect.signature(Estimator).parameters
 FRAMEWORKS = [inspect.signature(kind).parameters for kind in (PyTorch, TensorFlow, HuggingFace)]
@@ -138,14 +147,45 @@ def _rows() -> Iterator[str]:
     for name, part in FIELDS.items():
         if name in TABLES:
             yield from ("", f"| {TABLES[name]} | meaning | default |", "|---|---|---|")
-        default = part.default
-        shown = {None: "", (): "", "": "", False: "no", dataclasses.MISSING: ""}.get(
-            default, f"`{default}`"
-        )
-        yield f"| `{name}` | {part.metadata['doc']} | {shown} |".replace("  |", " |")
+        yield f"| `{name}` | {part.metadata['doc']} | {_shown(part)} |".replace("  |", " |")
 
 
-@pytest.mark.parametrize(("derive", "path"), [(stub, STUB), (page, PAGE)], ids=["stub", "page"])
+def _shown(part: dataclasses.Field) -> str:
+    """Return the default of a field as the tables have it."""
+    if part.default is False:
+        return "no"
+    is_none = part.default in (None, (), "", dataclasses.MISSING)
+    return "" if is_none else f"`{part.default}`"
+
+
+def distributions() -> str:
+    text = DISTRIBUTIONS.read_text(encoding="utf-8")
+    for kind in (DataParallel, ModelParallel):
+        start = text.index(f"| `{kind.word}` has |")
+        end = text.index("\n\n", start)
+        text = text[:start] + "\n".join(_settings(kind)) + text[end:]
+    return text
+
+
+def _settings(kind: type[DataParallel | ModelParallel]) -> Iterator[str]:
+    """Yield a table of a distribution's fields, as its docstring explains them."""
+    yield from (f"| `{kind.word}` has | meaning | default |", "|---|---|---|")
+    parts = {part.name: part for part in dataclasses.fields(kind)}
+    explained = re.findall(r"^([a-z_, ]+):(?= )((?:.*)(?:\n    .*)*)", inspect.getdoc(kind), re.M)
+    rows = [([name.strip() for name in names.split(",")], text) for names, text in explained]
+    assert sorted(name for names, _ in rows for name in names) == sorted(parts)
+    for names, text in rows:
+        meaning = re.sub(r'"(\w+)"', r"`\1`", " ".join(text.split()))
+        default = _shown(parts[names[0]]) if len(names) == 1 else ""
+        shown = ", ".join(f"`{name}`" for name in names)
+        yield f"| {shown} | {meaning} | {default} |".replace("  |", " |")
+
+
+@pytest.mark.parametrize(
+    ("derive", "path"),
+    [(stub, STUB), (page, PAGE), (distributions, DISTRIBUTIONS)],
+    ids=["stub", "page", "distributions"],
+)
 def test_a_derived_file_is_as_its_fields_are_declared(derive, path) -> None:
     made = derive()
     if os.environ.get("UPDATE_GOLDEN"):

@@ -82,6 +82,6 @@ def test_the_first_job_and_what_to_change_in_it(reader) -> None:
 
 def test_the_tests_of_ones_own_code(reader) -> None:
     (reader.folder / "train.py").write_text("print('trains')\n")
-    (snippet,) = snippets_of(ROOT / "docs" / "guides" / "ci.md")
+    (snippet,) = snippets_of(ROOT / "docs" / "reference" / "ci.md")
     (reader.folder / "test_own.py").write_text(snippet.text)
     assert "2 passed" in reader(f"{sys.executable} -m pytest -q -p no:cacheprovider test_own.py")

@@ -18,7 +18,7 @@ from launcher.client.request import prepare
 from launcher.client.sessions import TERMINAL_STATUSES, place
 from launcher.client.submit import send
 
-DOCS = Path(__file__).parents[2] / "docs" / "jobs.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "groups.md"
 PATIENT = "import time\nprint('training', flush=True)\ntime.sleep(1000)\n"
 Start = Callable[..., Job]
 

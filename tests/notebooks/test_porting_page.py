@@ -11,8 +11,9 @@ import pytest
 from launcher.client.endpoint import serve
 
 HERE = Path(__file__).parent
-PAGE = (HERE.parents[1] / "docs" / "from-sdk-v2.md").read_text()
-CELLS = re.findall(r"```python\n# (v2|launcher|both)\n(.*?)```", PAGE, re.DOTALL)
+DOCS = HERE.parents[1] / "docs"
+TEXT = "".join((DOCS / page).read_text() for page in ("from-sdk-v2.md", "reference/sdk-v2.md"))
+CELLS = re.findall(r"```python\n# (v2|launcher|both)\n(.*?)```", TEXT, re.DOTALL)
 
 
 def without_imports(cell):

@@ -1,4 +1,4 @@
-"""The table of what Launcher has not of SDK v2 (docs/from-sdk-v2.md), against both packages."""
+"""The table of what Launcher has not of SDK v2 (docs/reference/sdk-v2.md), against both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from launcher import (
 )
 
 HERE = Path(__file__).parent
-PAGE = (HERE.parents[1] / "docs" / "from-sdk-v2.md").read_text()
+PAGE = (HERE.parents[1] / "docs" / "reference" / "sdk-v2.md").read_text()
 ROWS = re.findall(
     r"^\| (\w+) \| (.+?) \| (.+) \|$", PAGE.partition("\n## What is not there\n")[2], re.M
 )

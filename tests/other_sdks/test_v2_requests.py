@@ -23,7 +23,7 @@ sys.path.insert(0, str(HERE))  # v2_configurations is read by the other environm
 from v2_configurations import configurations  # noqa: E402 (needs the path)
 from v2_differences import DIFFERENCES, Difference, Field, differing  # noqa: E402 (likewise)
 
-PAGE = (REPOSITORY / "docs" / "from-sdk-v2.md").read_text()
+PAGE = (REPOSITORY / "docs" / "reference" / "sdk-v2.md").read_text()
 NAMES = [each.name for each in configurations()]
 Outcomes = Mapping[str, Mapping[str, Any]]
 

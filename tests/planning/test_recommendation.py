@@ -654,7 +654,7 @@ def test_the_recommended_cluster_has_its_region_where_there_are_several(home: Pa
 def test_types_of_the_catalogue_that_may_prepare_data() -> None:
     families = {family(each) for each in catalogue.instance_types().values() if can_prepare(each)}
     of_sagemaker = (name for name in catalogue.instance_types() if name.startswith("ml."))
-    guide = (Path(__file__).parents[2] / "docs" / "guides" / "planning.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs" / "reference" / "planner.md").read_text()
 
     assert families == {name.split(".")[1] for name in of_sagemaker if name[3] in "cm"}
     assert {"c5", "c7i", "m7i-flex", "m8i", "m8i-flex"} <= families

@@ -17,7 +17,7 @@ from launcher.shared import Launch
 pytestmark = [pytest.mark.library("jax"), pytest.mark.slow]
 MakeHosts = Callable[..., Hosts]
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "tensorflow.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tensorflow.md"
 DIGITS = """
 import numpy as np
 

@@ -99,7 +99,7 @@ def test_a_command_alone_does_not_train() -> None:
     assert infer_roles([SERVER]) == {"data_group": Role.COMMAND}
 
 
-# Rule by rule, as in the table of docs/jobs.md ---------------------------------------------------
+# Rule by rule, as in docs/reference/groups.md ---------------------------------------------------
 
 CPU_DATA, GPU_DNN = ("data_group", CPU), ("dnn_group", GPU)
 

@@ -17,7 +17,7 @@ from launcher.shared import has_main_guard
 
 _HOW_TO_REPEAT = (
     "let samples follow from their index and seeded generators alone, not from the clock, the "
-    "process, threads or samples before: docs/data-loader.md, What does not repeat itself"
+    "process, threads or samples before: docs/reference/repeatability.md"
 )
 
 

@@ -62,7 +62,7 @@ class JobFields:
     task: str | None = job_field(
         None,
         "Instead of a script: `module:function` in `source_dir`, which returns [a "
-        "Task](#a-task-instead-of-a-script) for Launcher's own trainer.",
+        "Task](reference/distributions.md#a-task-instead-of-a-script) for Launcher's own trainer.",
     )
     source_dir: str | None = job_field(
         None,
@@ -89,9 +89,10 @@ class JobFields:
     )
     distribution: Distribution | None = job_field(
         None,
-        "How training starts on several processes, [one way of these](#distributions): "
-        "`data_parallel` or `model_parallel`, also with [fields](#replicas-and-stages), MPI, or "
-        "one of AWS's libraries. Without it the script runs once per train host.",
+        "How training starts on several processes, [one way of "
+        "these](reference/distributions.md#distributions): `data_parallel` or `model_parallel`, "
+        "also with [fields](reference/distributions.md#replicas-and-stages), MPI, or one of AWS's "
+        "libraries. Without it the script runs once per train host.",
     )
     data_service: DataService | None = job_field(
         None, "What the hosts of [a data group](#groups-data-service-and-inputs) serve, and how."

@@ -10,7 +10,7 @@ import re
 
 from launcher.runtime.end.failure_file import Failure
 
-#: The ways out, of which each works; docs/guides/tensorflow.md has an example of each.
+#: The ways out, of which each works; docs/reference/tensorflow.md has an example of each.
 _WAYS_OUT = (
     "write the training loop yourself (Keras 3's models work in it), or use Keras 2 (tf_keras, or "
     "TF_USE_LEGACY_KERAS=1 for tf.keras), or train Keras 3 on JAX (distribution: jax)"

@@ -44,7 +44,7 @@ SETTINGS = {
 
 
 def read_workload_file(declared: type[Workload], path: Path) -> dict[str, Any]:
-    """Return the values of a workload's declared fields; docs/guides/planning.md describes them.
+    """Return the values of a workload's declared fields; docs/reference/planner.md describes them.
 
     Raises SpecError with every problem: what is wrong, in which line, and how to mend it.
     """
@@ -52,7 +52,7 @@ def read_workload_file(declared: type[Workload], path: Path) -> dict[str, Any]:
         document = read_plain(path)
     except OSError as error:
         what = f"{path} cannot be read: {error.strerror}"
-        fix = "write its fields as docs/guides/planning.md shows"
+        fix = "write its fields as docs/reference/planner.md shows"
         raise SpecError([Problem(what=what, where=str(path), fix=fix)]) from error
     reader = _WorkloadReader(declared, list(document.problems))
     workload = reader.read(document.value)

@@ -27,10 +27,12 @@ class DataParallel(TorchrunDistribution):
     hang_timeout: seconds that a rank may wait in one collective or for one batch. After that,
         every rank's stack is logged and the job fails. 0 disables the limit.
     accumulation: batches that a rank reads per optimizer step.
-    compression: gradient compression between ranks: "fp16", "bf16", "int8" or "power_sgd".
+    compression: gradient compression between ranks: "fp16", "bf16", "int8" or "power_sgd";
+        not with sharded.
     sharded: whether parameters, gradients and optimizer state are sharded over ranks (FSDP2).
     precision: "bf16" or "fp16", for automatic mixed precision.
-    recomputed: modules whose activations are recomputed in the backward pass instead of kept.
+    recomputed: modules whose activations are recomputed in the backward pass instead of kept;
+        of a module list, those of each of its modules.
     instance_groups: the group whose hosts train, where several groups run the script.
     """
 

@@ -35,9 +35,11 @@ class ModelParallel(TorchrunDistribution):
     The remaining ranks train further replicas of the model. The model is cut by one of starts,
     stages, partition_file and auto_partition, or by the script itself.
 
-    partitions: ranks that one model is split over; None means 2.
-    virtual_stages: stages per partition; None means 1.
-    microbatches: parts of a batch that pass through the stages one by one; None means 4.
+    partitions: ranks that one model is split over; None means 2. It must divide the number of
+        ranks.
+    virtual_stages: stages per partition; None means 1. Not with the schedule "simple".
+    microbatches: parts of a batch that pass through the stages one by one; None means 4. At least
+        partitions, unless the schedule is "simple".
     schedule: "interleaved" (the default for None) starts each backward pass as early as possible;
         "simple" runs all forward passes, then all backward passes; "zero_bubble" fills idle time
         with weight gradients.
@@ -45,15 +47,17 @@ class ModelParallel(TorchrunDistribution):
         must divide the number of replicas. Each still trains on its own batches.
     placement: which ranks are adjacent: the stages of a replica ("cluster") or the replicas of a
         stage ("spread").
-    starts: the module at which each stage after the first begins.
-    stages: the stage that each named module is pinned to; default_stage takes all others.
+    starts: the module at which each stage after the first begins: partitions x virtual_stages - 1
+        names.
+    stages: the stage that each named module is pinned to.
+    default_stage: the stage of all others, or the later one whose data they need.
     partition_file: a file written by `launcher plan cut`, sent with the job. It provides the
         starts, and those of its settings that the job leaves unset.
     auto_partition: whether rank 0 profiles the model at job start and chooses the starts.
     optimize: the goal of auto_partition: "speed" (the default for None) or "memory".
     memory_cap: bytes that auto_partition may use per rank.
     processes_per_host, hang_timeout, accumulation, precision, recomputed, instance_groups: as for
-        DataParallel.
+        data_parallel.
     """
 
     word: ClassVar[str] = "model_parallel"

@@ -65,7 +65,8 @@ _NEEDS_IMAGE = {
         name="the library smdistributed.modelparallel",
         in_torch=_PIPELINE,
         in_tensorflow="another framework: JAX, which shards a model over a mesh of devices "
-        "(distribution=Jax(), docs/guides/tensorflow.md), or PyTorch (ModelParallel, docs/smp.md)",
+        "(distribution=Jax(), docs/reference/tensorflow.md), or PyTorch (ModelParallel, "
+        "docs/smp.md)",
     ),
     "sagemaker_pytorch_xla_multi_worker_enabled": _ImageSoftware(
         name="PyTorch/XLA of the training compiler", in_torch=_TORCHRUN
