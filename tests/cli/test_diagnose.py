@@ -61,7 +61,13 @@ def diagnosed(terminal):
         assert ran.exit_code == 0, ran.stderr
         result = terminal("diagnose", "job-1", "--json")
         assert result.exit_code == 0, result.stderr
-        return json.loads(result.stdout)
+        found = json.loads(result.stdout)
+        waited = found["evidence"]["data"]["share"]
+        changes = [each["what"] for each in found["advice"]]
+        plans = [line[9:] for line in ran.stdout.splitlines() if line.startswith("Plan ")]
+        assert len(plans) == (waited > 0.2), "what to change, beside the summary"
+        assert all(any(plan.startswith(what) for what in changes) for plan in plans)
+        return found
 
     return diagnosed
 

@@ -49,6 +49,8 @@ def _facts(summary: Mapping[str, Any], is_followed: bool, style: Style) -> Itera
         yield from _failure_facts(summary["name"], summary["failure"], is_followed, style)
         return
     yield from _data_facts(summary["data"])
+    if change := summary.get("plan"):
+        yield "Plan", change
     for name, value in summary["metrics"].items():
         yield "Metric", f"{name} = {value:.6g}"
     if summary["model_artifacts"]:
@@ -93,7 +95,8 @@ def _hosts(names: Sequence[str]) -> str:
 def _counts(kind: str, counts: Mapping[str, int]) -> str:
     """Return a count for each host or rank, and of many the range."""
     if len(counts) > _MOST_NAMED:
-        return f"{min(counts.values())} to {max(counts.values())} for each {kind}"
+        low, high = min(counts.values()), max(counts.values())
+        return f"{low if low == high else f'{low} to {high}'} for each {kind}"
     named = "rank " if kind == "rank" else ""
     return ", ".join(f"{named}{name} {count}" for name, count in counts.items())
 
@@ -156,6 +159,8 @@ def _next_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"  launcher stop {name}"
     elif summary["model_artifacts"]:
         yield f"  launcher download {name}"
+    if summary.get("plan"):
+        yield f"  launcher diagnose {name}"
     yield "  launcher list"
 
 

@@ -194,13 +194,17 @@ def _kept(columns: list[_Column], least: Sequence[str], width: int) -> list[_Col
 
     least: the names of those that may be left out, the first one first.
     """
-    kept = list(columns)
-    away = [*(each.name for each in columns[1:] if each.is_empty), *least]
-    while (needed := sum(each.least for each in kept) + len(_BETWEEN) * (len(kept) - 1)) > width:
-        if not away:
+    empty = [each.name for each in columns[1:] if each.is_empty]
+    away, gone = [*empty, *least], list[str]()
+    while (needed := _needed(columns, gone)) > width:
+        if len(gone) == len(away):
             return None
-        gone = away.pop(0)
-        kept = [each for each in kept if each.name != gone]
+        gone.append(away[len(gone)])
+    for name in reversed(gone[:-1]):  # a narrow column that matters less may fit where none did
+        without = [each for each in gone if each != name]
+        if name not in empty and _needed(columns, without) <= width:
+            gone = without
+    kept, needed = [each for each in columns if each.name not in gone], _needed(columns, gone)
     wanted = {id(each): each.width for each in kept}
     for each in kept:
         each.width = each.least
@@ -210,6 +214,12 @@ def _kept(columns: list[_Column], least: Sequence[str], width: int) -> list[_Col
             each.width += 1
         spare -= min(spare, len(short))
     return kept
+
+
+def _needed(columns: Sequence[_Column], gone: Sequence[str]) -> int:
+    """Return the columns of a terminal that a table takes at least without some of its own."""
+    sizes = [each.least for each in columns if each.name not in gone]
+    return sum(sizes) + len(_BETWEEN) * (len(sizes) - 1)
 
 
 def _aligned(columns: Sequence[_Column], table: Table, style: Style) -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import click
 
@@ -18,11 +20,15 @@ from launcher.client.cli.screen.job_output import (
 )
 from launcher.client.cli.screen.verb_output import echo, print_message, print_warnings
 from launcher.client.jobs import Job, with_resume_hint
-from launcher.client.planning import JobAttempt, detached_warnings, plan_job, run_attempts
+from launcher.client.planning import JobAttempt, detached_warnings, diagnose, plan_job, run_attempts
 from launcher.client.request import LARGE_SOURCE
 from launcher.client.sessions import JobOrigin, Platform, PlatformSession
 from launcher.client.spec import JobSpec
 from launcher.client.submit import JobDraft, draft_job
+from launcher.errors import LauncherError
+
+#: Share of the steps' time, above which the summary says what to change.
+_MUCH_WAITING = 0.2
 
 
 def _origin_of_command() -> JobOrigin:
@@ -98,6 +104,8 @@ class JobSender:
             return 0
         with with_resume_hint(job.name):
             summary = job.summary(None if self.is_left else print_notice)
+        if output == "text" and not self.is_left:
+            summary["plan"] = _change_of_waiting_job(job, summary)
         print_summary(summary, output, is_followed=True)
         return 0 if self.is_left else summary["exit_code"]
 
@@ -114,6 +122,17 @@ class JobSender:
     def _follow(self, job: Job) -> None:
         """Follow a job until it ends or the user detaches."""
         self.is_left = follow_unless_left(job, self.is_left, verbose=self.verbose)
+
+
+def _change_of_waiting_job(job: Job, summary: Mapping[str, Any]) -> str | None:
+    """Return the change that a completed job needs whose ranks waited for data; None for others."""
+    waited = (summary["data"] or {}).get("wait_share") or 0.0
+    if summary["failure"] is not None or waited <= _MUCH_WAITING:
+        return None
+    try:
+        return diagnose(job).change
+    except LauncherError:  # the summary stands without it
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

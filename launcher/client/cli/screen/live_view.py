@@ -17,6 +17,7 @@ from launcher.client.cli.screen.ctrl_c import defer_ctrl_c
 from launcher.client.cli.screen.line_printer import LinePrinter
 from launcher.client.cli.screen.verb_output import wants_colours
 from launcher.client.jobs import Job, JobScreen, LogLine, ShownState, StateChange
+from launcher.client.show import shortened
 from launcher.shared import printable
 
 if TYPE_CHECKING:
@@ -194,8 +195,8 @@ def terminal_lines(shown: ShownState, width: int) -> list[str]:
         f"{line.group}/{line.host} | {printable(line.text, keep_styles=False).strip()}"
         for line in shown.open_lines
     )
-    texts = (shown.head, *shown.groups, *open_lines)
-    return [_cut(printable(text, keep_styles=False), width) for text in texts]
+    own = (printable(text, keep_styles=False) for text in (shown.head, *shown.groups))
+    return [*(shortened(text, width) for text in own), *(_cut(text, width) for text in open_lines)]
 
 
 def _cut(text: str, width: int) -> str:

@@ -48,6 +48,14 @@ class Diagnosis:
         """The slow host or rank of an imbalanced job; None without one."""
         return self.finding.culprit
 
+    @property
+    def change(self) -> str | None:
+        """The change to try first, with what is predicted for it where that is known."""
+        data = self.evidence.data
+        changes = [each for each in self.advice if data is None or each.what != data.text]
+        first = next((each for each in changes if each.effect), next(iter(changes), None))
+        return advice_text(first) if first else None
+
     def __str__(self) -> str:
         return "\n".join(note_lines(_notes(self), _NOTE_COLUMN))
 
