@@ -1,8 +1,13 @@
 """What a person sees on a terminal while a job runs: a real pseudo-terminal, at two widths."""
 
+import fcntl
 import io
+import os
+import pty
 import signal
+import struct
 import sys
+import termios
 from contextlib import ExitStack
 from datetime import datetime, timezone
 from types import SimpleNamespace
@@ -12,7 +17,14 @@ import pytest
 from captured_screen import EmulatedScreen, capture
 from click.testing import CliRunner
 
-from launcher.client.cli import JobView, detach_on_ctrl_c, echo, main, with_exit_code
+from launcher.client.cli import (
+    JobView,
+    detach_on_ctrl_c,
+    echo,
+    main,
+    terminal_width,
+    with_exit_code,
+)
 
 LAUNCHER = [sys.executable, "-m", "launcher"]
 #: A bar that stays open while lines are printed, and text that would control the terminal.
@@ -119,6 +131,20 @@ def test_colours_are_for_terminals_that_have_them(monkeypatch, variables, has_co
 
     click.Command("verb", callback=verb).main([], standalone_mode=False)
     assert ("\x1b[" in terminal.getvalue()) is has_colours
+
+
+@pytest.mark.parametrize(
+    ("given", "columns", "width"),
+    [("", 0, 80), ("", 132, 132), ("", 3, 20), ("100", 0, 100), ("x", 0, 80), ("0", 90, 90)],
+)
+def test_the_width_of_a_terminal_is_known_or_80(monkeypatch, given, columns, width):
+    monkeypatch.setenv("COLUMNS", given)
+    ours, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    with os.fdopen(terminal, "w") as stream:
+        assert terminal_width(stream) == width
+    os.close(ours)
+    assert terminal_width(io.StringIO()) is None
 
 
 def job_of(notes):

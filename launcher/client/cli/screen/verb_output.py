@@ -12,7 +12,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 import click
@@ -22,6 +22,9 @@ from launcher.client.home import disk_problem
 from launcher.client.show import NOTE_COLUMN, Table, csv_lines, fitted, json_text, table_text
 from launcher.errors import LauncherError, PlatformError, SpecError
 from launcher.shared import printable
+
+#: Columns of the narrowest terminal that text is fitted to.
+_LEAST_COLUMNS = 20
 
 
 def with_output_option(verb: Callable[..., int]) -> Callable[..., None]:
@@ -164,14 +167,18 @@ def _fitted_part(part: object, width: int | None, column: int) -> str:
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """Return the columns of a terminal, or $COLUMNS; None for a pipe or a file, which has none."""
+    """Return $COLUMNS or the columns of a terminal; None for a pipe or a file, which has none.
+
+    Some terminals do not know their size: they are taken for 80 columns wide.
+    """
     if not stream.isatty():
         return None
     given = os.environ.get("COLUMNS", "")
-    try:
-        return int(given) if given.isdecimal() else os.get_terminal_size(stream.fileno()).columns
-    except OSError:
-        return 80
+    with suppress(OSError):
+        known = int(given) if given.isdecimal() else 0
+        known = known or os.get_terminal_size(stream.fileno()).columns
+        return max(known, _LEAST_COLUMNS) if known else 80
+    return 80
 
 
 def print_json(value: object) -> None:
