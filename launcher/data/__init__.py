@@ -7,7 +7,6 @@ The modules here are what a training script uses:
 
 loader, loader_options          DataLoader, the public class, and LoaderOptions
 given_code, torch_arguments     its arguments: datasets and functions, and those of torch's loader
-instance_code       the arguments of a dataset object
 loader_attributes, gradient_state   what training frameworks read from a loader
 loader_state        resume points, saved and restored
 epoch_recorder      steps and waits of one pass over an epoch
@@ -32,7 +31,7 @@ from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
     from launcher.data.batches import register_codec
-    from launcher.data.instance_code import describe_instance
+    from launcher.data.given_code import describe_instance
     from launcher.data.loader import DataLoader
     from launcher.data.loader_options import LoaderOptions
     from launcher.data.loader_state import LoaderProgress, read_state, write_state

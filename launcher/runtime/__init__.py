@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from launcher.runtime.end.wait_marks import wait_for_data, wait_for_first_contact
     from launcher.runtime.host import hyperparameters
     from launcher.runtime.host.cluster import Cluster, in_numeric_order
-    from launcher.runtime.host.cuda_compatibility import compatibility_variables
     from launcher.runtime.host.environment import (
         ENGINE_VARIABLE,
         RECEIVER_VARIABLE,
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
         EFA_TYPES,
         RDMA_TYPES,
         address_variables,
+        compatibility_variables,
         network_variables,
         toolkit_variables,
     )

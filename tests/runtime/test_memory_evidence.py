@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.runtime.host import memory_evidence
+from launcher.runtime.host import processes
 
 GIB = 1 << 30
 MACHINE = {"/proc/meminfo": "MemTotal:  24117248 kB\nMemAvailable:  23068672 kB\n"}
@@ -48,10 +48,10 @@ def test_the_kernels_count_decides_and_then_what_was_in_use(
     def read(path: Path) -> str:
         return files.get(str(path), "")
 
-    monkeypatch.setattr(memory_evidence, "_text", read)
-    monkeypatch.setattr(memory_evidence, "_KILLS_BEFORE", 0)
-    monkeypatch.setattr(memory_evidence.resource, "getrusage", lambda _: NoPeak())
-    assert memory_evidence.sigkill_words() == words
+    monkeypatch.setattr(processes, "_text", read)
+    monkeypatch.setattr(processes, "_KILLS_BEFORE", 0)
+    monkeypatch.setattr(processes.resource, "getrusage", lambda _: NoPeak())
+    assert processes.sigkill_words() == words
 
 
 class NoPeak:

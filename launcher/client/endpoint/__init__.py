@@ -13,7 +13,6 @@ from launcher.errors import PlatformError
 from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
-    from launcher.client.endpoint.api_model import parse_input, to_output
     from launcher.client.endpoint.authenticator import (
         SIGNED_CHUNKS,
         SIGNED_TRAILER,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from launcher.client.endpoint.job_operations import with_aws_defaults
     from launcher.client.endpoint.job_search import search_jobs
     from launcher.client.endpoint.listing import encode_token, list_jobs_page
+    from launcher.client.endpoint.operations import parse_input, to_output
     from launcher.client.endpoint.responses import ApiError
     from launcher.client.endpoint.server import Setup, open_endpoint
     from launcher.client.endpoint.serving import ServedEndpoint, serve

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from launcher.client.page.job_page import job_page
     from launcher.client.page.job_report import JobReport, report
     from launcher.client.page.page_server import PageServer
-    from launcher.client.page.plan_page import plan_blocks
-    from launcher.client.page.planned_run import PlannedRun, UnplannedRun, plan_of_run
+    from launcher.client.page.planned_run import PlannedRun, UnplannedRun, plan_blocks, plan_of_run
     from launcher.client.page.report_facts import ReportFacts, read_report_facts
 
 __getattr__ = open_door(__name__)

@@ -15,7 +15,7 @@ from launcher.client.jobs import (
     parameter_facts,
     record_facts,
 )
-from launcher.client.page.plan_page import plan_blocks
+from launcher.client.page.planned_run import plan_blocks
 from launcher.client.page.report_facts import ReportFacts, merged_hosts
 from launcher.client.planning import ComparedGroup, ComparedJob, advice_text
 from launcher.client.sessions import TERMINAL_STATUSES

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from launcher.client.spec.distributions.base import Distribution, TorchrunDistribution
     from launcher.client.spec.distributions.cluster_distributions import (
         Jax,
+        Mpi,
         MultiWorkerMirrored,
         ParameterServer,
     )
     from launcher.client.spec.distributions.data_parallel import DataParallel
     from launcher.client.spec.distributions.model_parallel import ModelParallel
-    from launcher.client.spec.distributions.mpi_distribution import Mpi
     from launcher.client.spec.distributions.registry import (
         as_distribution,
         distribution_from,

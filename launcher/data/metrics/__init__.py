@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from launcher.data.metrics.cpu_time import cpu_seconds, starved_seconds
     from launcher.data.metrics.in_process import LoadingTimes
     from launcher.data.metrics.metrics_file import Metrics, Snapshot
-    from launcher.data.metrics.prometheus import render
-    from launcher.data.metrics.publishing import MetricsServer, Publisher
+    from launcher.data.metrics.publishing import MetricsServer, Publisher, render
     from launcher.data.metrics.wait_samples import Collections, WaitSamples
 
 __getattr__ = open_door(__name__)

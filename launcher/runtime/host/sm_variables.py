@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from launcher.runtime.host import hyperparameters
-from launcher.runtime.host.cuda_compatibility import compatibility_variables
 from launcher.runtime.host.environment import Environment
 from launcher.shared import (
     CHECKPOINT_VARIABLE,
@@ -281,3 +280,50 @@ def _fabric_variables(instance_type: str) -> dict[str, str]:
         return {"NCCL_IB_DISABLE": "1"}  # else NCCL looks for InfiniBand, which EC2 lacks
     remote = {"FI_EFA_USE_DEVICE_RDMA": "1", "RDMAV_FORK_SAFE": "1"}
     return {"FI_PROVIDER": "efa", **(remote if instance_type in RDMA_TYPES else {})}
+
+
+#: The image's CUDA driver library, which AWS's images use where the host's driver is older. Source:
+#: https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html
+COMPATIBILITY = Path("/usr/local/cuda/compat")
+DRIVER_VERSION = Path("/proc/driver/nvidia/version")
+
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+def compatibility_variables(
+    inherited: str, folder: Path = COMPATIBILITY, driver: Path = DRIVER_VERSION
+) -> dict[str, str]:
+    """Return LD_LIBRARY_PATH with the compatibility library first, if the host's driver needs it.
+
+    inherited: LD_LIBRARY_PATH as it is. The result is empty if there is no driver or no such
+        library, or if the driver is new enough: the library would then keep programs from using the
+        GPU.
+    """
+    installed, needed = _driver_version(driver), _library_version(folder / "libcuda.so.1")
+    paths = [path for path in inherited.split(os.pathsep) if path]
+    if not installed or not needed or installed >= needed or str(folder) in paths:
+        return {}
+    return {"LD_LIBRARY_PATH": os.pathsep.join([str(folder), *paths])}
+
+
+def _driver_version(path: Path) -> tuple[int, ...]:
+    """Parse the line "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  ..."."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return ()
+    line = next((line for line in lines if line.startswith("NVRM")), "")
+    return _numbers(line.partition("Module")[2])
+
+
+def _library_version(link: Path) -> tuple[int, ...]:
+    """Return the version in the target of the link, libcuda.so.<version of its driver>."""
+    try:
+        return _numbers(link.readlink().name.rpartition("libcuda.so.")[2])
+    except OSError:
+        return ()
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    found = _VERSION.search(text)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()

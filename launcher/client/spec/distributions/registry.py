@@ -14,12 +14,12 @@ from launcher.client.entry_points import load
 from launcher.client.spec.distributions.base import Distribution
 from launcher.client.spec.distributions.cluster_distributions import (
     Jax,
+    Mpi,
     MultiWorkerMirrored,
     ParameterServer,
 )
 from launcher.client.spec.distributions.data_parallel import DataParallel
 from launcher.client.spec.distributions.model_parallel import ModelParallel
-from launcher.client.spec.distributions.mpi_distribution import Mpi
 from launcher.client.spec.distributions.toolkit_distribution import Toolkit
 from launcher.client.spec.job_parts import names
 from launcher.errors import ContractError, Problem, SpecError
