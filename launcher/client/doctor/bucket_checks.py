@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
@@ -15,6 +16,8 @@ from launcher.client.sessions import (
 )
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Refused
+
+_finding = partial(CheckSection.AWS.finding, "bucket")
 
 
 def check(connection: Connection, spec: JobSpec) -> Iterator[CheckResult]:
@@ -69,7 +72,3 @@ def _not_visible(bucket: str, field: str, error: Refused) -> CheckResult:
             "may not list it (the job's role may)",
         )
     return _finding(Level.WARNING, f"{bucket} cannot be checked from here ({error.headline})")
-
-
-def _finding(level: Level, what: str, fix: str | None = None) -> CheckResult:
-    return CheckResult(part=CheckSection.AWS, subject="bucket", level=level, what=what, fix=fix)

@@ -24,6 +24,17 @@ class CheckSection(str, enum.Enum):
     AWS = "aws"
     DATA = "data"
 
+    def finding(
+        self,
+        subject: str,
+        level: Level,
+        what: str,
+        fix: str | None = None,
+        where: str | None = None,
+    ) -> CheckResult:
+        """Return a finding of this area."""
+        return CheckResult(part=self, subject=subject, level=level, what=what, fix=fix, where=where)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:

@@ -19,6 +19,8 @@ from launcher.client.sessions import translate_errors
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Refused, Unreachable
 
+_finding = CheckSection.AWS.finding
+
 #: For the first response. An unresponsive DNS resolver blocks longer than boto's own timeouts.
 _FIRST_CONTACT_SECONDS = 10
 
@@ -108,7 +110,3 @@ def _no_response(error: CloudError) -> CheckResult:
         f"they cannot be verified: {error.headline}",
         "check the network, the proxy, and the files in ~/.aws",
     )
-
-
-def _finding(subject: str, level: Level, what: str, fix: str | None = None) -> CheckResult:
-    return CheckResult(part=CheckSection.AWS, subject=subject, level=level, what=what, fix=fix)

@@ -15,6 +15,8 @@ from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, PlatformError, SpecError
 from launcher.shared import has_main_guard
 
+_finding = CheckSection.DATA.finding
+
 _HOW_TO_REPEAT = (
     "let samples follow from their index and seeded generators alone, not from the clock, the "
     "process, threads or samples before: docs/reference/repeatability.md"
@@ -174,7 +176,3 @@ def _problem(dataset: str, problem: str, elsewhere: Sequence[str], tree: SourceT
         f"not read: its channel {channel} is not on this machine",
         fix=f"check it with a part of the data: --set inputs.{channel}=file:///folder",
     )
-
-
-def _finding(subject: str, level: Level, what: str, *, fix: str | None = None) -> CheckResult:
-    return CheckResult(part=CheckSection.DATA, subject=subject, level=level, what=what, fix=fix)

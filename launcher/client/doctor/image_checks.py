@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions import foreign_response, translate_errors
 from launcher.errors import CloudError, Refused
+
+_finding = partial(CheckSection.AWS.finding, "image")
 
 _ECR = re.compile(
     r"(?P<account>\d{12})\.dkr\.ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?/"
@@ -64,7 +67,3 @@ def _check_region(
         )
     size = details.get("imageSizeInBytes", 0) / 2**30
     return _finding(Level.OK, f"{uri}, {size:.1f} GiB compressed")
-
-
-def _finding(level: Level, what: str, fix: str | None = None) -> CheckResult:
-    return CheckResult(part=CheckSection.AWS, subject="image", level=level, what=what, fix=fix)

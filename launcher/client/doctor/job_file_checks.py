@@ -14,6 +14,8 @@ from launcher.client.spec import JobSpec, memory_shortages
 from launcher.errors import CloudError, PlatformError, Problem, RequestRefused, SpecError
 from launcher.shared import OTHER_NAME, PACKAGE
 
+_finding = CheckSection.JOB.finding
+
 
 def read(job_file: Path, changes: Iterable[str]) -> tuple[JobSpec | None, Sequence[CheckResult]]:
     """Return the job; or None, with the reasons why it cannot be read."""
@@ -39,11 +41,17 @@ def check_job(
     except (SpecError, RequestRefused) as error:
         return [*_problems(job_file, error.problems), *doubts]
     except (PlatformError, CloudError) as error:  # no job can run there
-        return [_finding(job_file, Level.PROBLEM, str(error))]
+        return [_finding(job_file.name, Level.PROBLEM, str(error))]
     if any(each.level is Level.PROBLEM for each in doubts):
         return doubts
-    fine = [_finding(job_file, Level.OK, text) for text in (f"valid; {_size(spec)}", *_names(spec))]
-    return [*fine, *doubts, *(_finding(job_file, Level.WARNING, text) for text in placed.warnings)]
+    fine = [
+        _finding(job_file.name, Level.OK, text) for text in (f"valid; {_size(spec)}", *_names(spec))
+    ]
+    return [
+        *fine,
+        *doubts,
+        *(_finding(job_file.name, Level.WARNING, text) for text in placed.warnings),
+    ]
 
 
 def _memory(job_file: Path, spec: JobSpec, session: PlatformSession) -> Iterator[CheckResult]:
@@ -55,7 +63,7 @@ def _memory(job_file: Path, spec: JobSpec, session: PlatformSession) -> Iterator
         is_problem = each.is_certain and session.platform.bills
         level = Level.PROBLEM if is_problem else Level.WARNING
         fix = "use a larger type, or less prefetch_bytes and fewer workers of the data_service"
-        yield _finding(job_file, level, each.what, fix=fix)
+        yield _finding(job_file.name, level, each.what, fix=fix)
 
 
 def _unlisted(job_file: Path, spec: JobSpec, session: PlatformSession) -> Iterator[CheckResult]:
@@ -68,13 +76,13 @@ def _unlisted(job_file: Path, spec: JobSpec, session: PlatformSession) -> Iterat
         return
     except SpecError as error:
         for each in error.problems:
-            yield _finding(job_file, Level.WARNING, each.what, where=each.where, fix=each.fix)
+            yield _finding(job_file.name, Level.WARNING, each.what, where=each.where, fix=each.fix)
         return
     for name in dict.fromkeys(group.instance_type for group in spec.groups if not group.is_local):
         if day := prices.unlisted_on(name, region):
             what = f"AWS's price list of {day} has no {name} in {region}"
             fix = f"use another type or region, or a newer list: {update_fix(region)}"
-            yield _finding(job_file, Level.WARNING, what, fix=fix)
+            yield _finding(job_file.name, Level.WARNING, what, fix=fix)
 
 
 def _names(spec: JobSpec) -> Iterator[str]:
@@ -97,14 +105,6 @@ def _size(spec: JobSpec) -> str:
 
 def _problems(job_file: Path, problems: Sequence[Problem]) -> list[CheckResult]:
     return [
-        _finding(job_file, Level.PROBLEM, problem.what, where=problem.where, fix=problem.fix)
+        _finding(job_file.name, Level.PROBLEM, problem.what, where=problem.where, fix=problem.fix)
         for problem in problems
     ]
-
-
-def _finding(
-    job_file: Path, level: Level, what: str, *, where: str | None = None, fix: str | None = None
-) -> CheckResult:
-    return CheckResult(
-        part=CheckSection.JOB, subject=job_file.name, level=level, what=what, where=where, fix=fix
-    )

@@ -6,6 +6,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.home import HOME_VARIABLE, home_folder
@@ -17,6 +18,7 @@ from launcher.client.sessions import (
     write_obstacle,
 )
 
+_finding = CheckSection.MACHINE.finding
 #: Required by pyproject.toml, and in a job's image too.
 _OLDEST_PYTHON = (3, 10)
 _GIB = 1 << 30
@@ -43,35 +45,29 @@ def check_python(version: tuple[int, int] = sys.version_info[:2]) -> CheckResult
     """Check the Python that runs this process and every local host."""
     is_new_enough = version >= _OLDEST_PYTHON
     oldest = ".".join(map(str, _OLDEST_PYTHON))
-    return CheckResult(
-        part=CheckSection.MACHINE,
-        subject="python",
-        level=Level.OK if is_new_enough else Level.PROBLEM,
-        what=f"{platform.python_version()} ({sys.executable})",
-        fix=None if is_new_enough else f"install Launcher into Python {oldest} or newer",
+    return _finding(
+        "python",
+        Level.OK if is_new_enough else Level.PROBLEM,
+        f"{platform.python_version()} ({sys.executable})",
+        None if is_new_enough else f"install Launcher into Python {oldest} or newer",
     )
 
 
 def check_home() -> CheckResult:
     """Check that the folder of local jobs has space and is writable."""
     home = home_folder().absolute()
+    finding = partial(_finding, "job folder")
     other_folder = f"set {HOME_VARIABLE} to another folder"
     if obstacle := write_obstacle(home):
-        return _home(Level.PROBLEM, obstacle, other_folder)
+        return finding(Level.PROBLEM, obstacle, other_folder)
     free = shutil.disk_usage(nearest_existing(home)).free
     what = f"{home}, {free / _GIB:.1f} GiB free"
     fix = f"free space (old jobs are in {home / 'jobs'}), or {other_folder}"
     if free < _LEAST_BYTES:
-        return _home(Level.PROBLEM, what, fix)
+        return finding(Level.PROBLEM, what, fix)
     if free < _COMFORTABLE_BYTES:
-        return _home(Level.WARNING, what, fix)
-    return _home(Level.OK, what)
-
-
-def _home(level: Level, what: str, fix: str | None = None) -> CheckResult:
-    return CheckResult(
-        part=CheckSection.MACHINE, subject="job folder", level=level, what=what, fix=fix
-    )
+        return finding(Level.WARNING, what, fix)
+    return finding(Level.OK, what)
 
 
 def check_isolations() -> Iterator[CheckResult]:
@@ -82,20 +78,17 @@ def check_isolations() -> Iterator[CheckResult]:
         yield _isolation(isolation, obstacle, Level.PROBLEM if none_works else Level.WARNING)
     if found[Isolation.CONTAINER] is None:  # by another one
         for engine, obstacle in silent_engines():
-            yield CheckResult(
-                part=CheckSection.MACHINE,
-                subject=f"engine {engine}",
-                level=Level.WARNING,
-                what=f"{obstacle}; jobs in containers use the other engine",
-                fix="start its daemon, or name the other engine by LAUNCHER_ENGINE",
+            yield _finding(
+                f"engine {engine}",
+                Level.WARNING,
+                f"{obstacle}; jobs in containers use the other engine",
+                "start its daemon, or name the other engine by LAUNCHER_ENGINE",
             )
 
 
 def _isolation(isolation: Isolation, obstacle: str | None, level: Level) -> CheckResult:
-    return CheckResult(
-        part=CheckSection.MACHINE,
-        subject=f"isolation {isolation.value}",
-        level=level if obstacle else Level.OK,
-        what=f"does not work: {obstacle}" if obstacle else _PROPERTIES[isolation],
-        fix=_FIXES.get(isolation) if obstacle and sys.platform == "linux" else None,
-    )
+    subject = f"isolation {isolation.value}"
+    if not obstacle:
+        return _finding(subject, Level.OK, _PROPERTIES[isolation])
+    fix = _FIXES.get(isolation) if sys.platform == "linux" else None
+    return _finding(subject, level, f"does not work: {obstacle}", fix)

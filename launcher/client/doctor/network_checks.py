@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from launcher.client.doctor.aws_connection import Connection
@@ -16,6 +17,8 @@ from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions import foreign_response, translate_errors
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Refused
+
+_finding = partial(CheckSection.AWS.finding, "network")
 
 #: Hosts listen on ports that the operating system assigns.
 _FIRST_PORT, _LAST_PORT = 1024, 65535
@@ -133,7 +136,3 @@ def _block(text: object) -> ipaddress.IPv4Network:
 def _summary(network: _Network) -> str:
     (vpc,) = {item["VpcId"] for item in network.subnets}
     return f"{vpc}: {len(network.subnets)} subnets, and the hosts can reach each other"
-
-
-def _finding(level: Level, what: str, fix: str | None = None) -> CheckResult:
-    return CheckResult(part=CheckSection.AWS, subject="network", level=level, what=what, fix=fix)

@@ -16,6 +16,8 @@ from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions import host_python
 from launcher.client.spec import JobSpec
 
+_finding = CheckSection.MACHINE.finding
+
 #: torch takes seconds to import, and many more from a cold disk.
 _TIMEOUT_SECONDS = 120
 _TORCH_PROGRAM = """\
@@ -55,43 +57,38 @@ def _imported(version: str, *, is_needed: bool) -> CheckResult:
     """Import the torch that is installed, and ask it for its devices."""
     seen = _run_python(_TORCH_PROGRAM)
     if isinstance(seen, str):
-        return CheckResult(
-            part=CheckSection.MACHINE,
-            subject="torch",
-            level=Level.PROBLEM if is_needed else Level.WARNING,
-            what=f"{version} is installed but cannot be imported: {seen}",
-            fix=f"reinstall it: {sys.executable} -m pip install --force-reinstall torch",
+        return _finding(
+            "torch",
+            Level.PROBLEM if is_needed else Level.WARNING,
+            f"{version} is installed but cannot be imported: {seen}",
+            f"reinstall it: {sys.executable} -m pip install --force-reinstall torch",
         )
     devices = f"{seen['count']} CUDA devices ({', '.join(seen['names'])})"
     what = f"{version}, {devices if seen['count'] else 'no CUDA device: ranks use the CPUs'}"
-    return CheckResult(part=CheckSection.MACHINE, subject="torch", level=Level.OK, what=what)
+    return _finding("torch", Level.OK, what)
 
 
 def _installed(package: str, user: str, python: str | None, *, is_needed: bool) -> CheckResult:
     version = installed_version(package, python)
     if version is None:
         return _not_installed(package, user, python or sys.executable, is_needed=is_needed)
-    return CheckResult(part=CheckSection.MACHINE, subject=package, level=Level.OK, what=version)
+    return _finding(package, Level.OK, version)
 
 
 def _program(program: str, fix: str, distribution: str) -> CheckResult:
     path = shutil.which(program)
-    return CheckResult(
-        part=CheckSection.MACHINE,
-        subject=program,
-        level=Level.OK if path else Level.PROBLEM,
-        what=path or f"not on PATH, but the job's distribution {distribution} needs it",
-        fix=None if path else fix,
-    )
+    if path is not None:
+        return _finding(program, Level.OK, path)
+    what = f"not on PATH, but the job's distribution {distribution} needs it"
+    return _finding(program, Level.PROBLEM, what, fix)
 
 
 def _not_installed(package: str, user: str, python: str, *, is_needed: bool) -> CheckResult:
-    return CheckResult(
-        part=CheckSection.MACHINE,
-        subject=package,
-        level=Level.PROBLEM if is_needed else Level.WARNING,
-        what=f"not installed for {python}; {user} needs it",
-        fix="install torch and numpy (the extra 'torch' of hetero-launcher)",
+    return _finding(
+        package,
+        Level.PROBLEM if is_needed else Level.WARNING,
+        f"not installed for {python}; {user} needs it",
+        "install torch and numpy (the extra 'torch' of hetero-launcher)",
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 
 from launcher.client.doctor.aws_connection import Connection
@@ -16,6 +17,8 @@ from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions import translate_errors
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError
+
+_finding = partial(CheckSection.AWS.finding, "quota")
 
 _ON_DEMAND, _SPOT = " for training job usage", " for spot training job usage"
 #: The largest page that the API allows.
@@ -66,7 +69,3 @@ def _check_quota(instance_type: str, count: int, quota: str, allowed: int | None
         return _finding(Level.OK, usage)
     fix = f'request an increase in the Service Quotas console: "{quota}"'
     return _finding(Level.PROBLEM, usage, fix)
-
-
-def _finding(level: Level, what: str, fix: str | None = None) -> CheckResult:
-    return CheckResult(part=CheckSection.AWS, subject="quota", level=level, what=what, fix=fix)

@@ -39,12 +39,8 @@ class GroupRequirements:
 def check(spec: JobSpec, *, runs_image: bool) -> Iterator[CheckResult]:
     """Report what would be installed; elsewhere, an image may have some of it already."""
     for found in _files(spec):
-        yield CheckResult(
-            part=CheckSection.JOB,
-            subject=found.file.path,
-            level=Level.OK,
-            what=_on_every_host(found) if runs_image else _on_this_machine(found),
-        )
+        what = _on_every_host(found) if runs_image else _on_this_machine(found)
+        yield CheckSection.JOB.finding(found.file.path, Level.OK, what)
 
 
 def check_image(spec: JobSpec, find: FindVersion) -> Iterator[CheckResult]:
@@ -54,9 +50,7 @@ def check_image(spec: JobSpec, find: FindVersion) -> Iterator[CheckResult]:
         what = f"for {_groups(found)}: the image has all that it lists"
         if wanted:
             what = f"for {_groups(found)}, on each host, which the image lacks: {', '.join(wanted)}"
-        yield CheckResult(
-            part=CheckSection.JOB, subject=f"image {found.file.path}", level=Level.OK, what=what
-        )
+        yield CheckSection.JOB.finding(f"image {found.file.path}", Level.OK, what)
 
 
 def required_names(spec: JobSpec) -> Iterator[str]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
 from launcher.client.sessions import assumed_role, translate_errors
 from launcher.errors import CloudError, Refused
+
+_finding = partial(CheckSection.AWS.finding, "role")
 
 _SAGEMAKER = "sagemaker.amazonaws.com"
 _ARN = re.compile(r"arn:[^:]+:iam::(?P<account>\d+):role/(?:.+/)?(?P<name>[^/]+)")
@@ -78,7 +81,3 @@ def _trusts_sagemaker(statement: object) -> bool:
 def _as_list(value: object) -> list[Any]:
     """Return a list; IAM omits the list around a single item."""
     return value if isinstance(value, list) else [value]
-
-
-def _finding(level: Level, what: str, fix: str | None = None) -> CheckResult:
-    return CheckResult(part=CheckSection.AWS, subject="role", level=level, what=what, fix=fix)

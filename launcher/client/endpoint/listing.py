@@ -11,6 +11,7 @@ from typing import Any
 from launcher.client.endpoint.responses import ApiError, validation_error
 
 Document = Mapping[str, Any]
+_PAGE_SIZE = 10
 _SORT_FIELDS = {
     "Name": "TrainingJobName",
     "CreationTime": "CreationTime",
@@ -46,7 +47,6 @@ def cut_page(
     order: str,
     is_descending: bool,
     arguments: Mapping[str, Any],
-    default_size: int = 10,
 ) -> tuple[Sequence[Document], str | None]:
     """Return one page in an order, and the token of the next page.
 
@@ -65,7 +65,7 @@ def cut_page(
             ordered = [each for each in ordered if _is_after(sort_key(each), last, is_descending)]
         except TypeError as error:  # keys of other types
             raise invalid_token() from error
-    page = ordered[: arguments.get("MaxResults", default_size)]
+    page = ordered[: arguments.get("MaxResults", _PAGE_SIZE)]
     is_more = len(ordered) > len(page)
     return page, encode_token(order, sort_key(page[-1])) if is_more else None
 

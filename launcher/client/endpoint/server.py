@@ -245,5 +245,5 @@ def load_access_key(root: Path, given: AccessKey | None = None) -> AccessKey:
         return AccessKey(**read_json(file))
     key = given or new_access_key()
     with translate_write_errors(root):
-        write_json(file, asdict(key))  # created with mkstemp's mode: private to the user
+        write_json(file, asdict(key))  # which its owner alone may read
     return key

@@ -94,7 +94,7 @@ def report(job: Job | str, *, workload: Workload | None = None) -> JobReport:
     Raises JobNotFound, and the platform's error if the job cannot be described.
     """
     known = Job(job, session_of(job)) if isinstance(job, str) else job
-    facts = read_report_facts(known, workload=workload)
+    facts = read_report_facts(known, workload)
     return JobReport(job_name=known.name, html=page_html(job_page(facts)), facts=facts)
 
 

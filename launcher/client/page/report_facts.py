@@ -229,14 +229,8 @@ class ReportFacts:
     written: datetime
 
 
-def read_report_facts(
-    job: Job, now: datetime | None = None, *, workload: Workload | None = None
-) -> ReportFacts:
-    """Read a job so far.
-
-    now: the report's time, by default the present. workload: of the plan; None for what the job
-    itself shows of it.
-    """
+def read_report_facts(job: Job, workload: Workload | None = None) -> ReportFacts:
+    """Read a job so far. workload: of the plan; None for what the job itself shows of it."""
     description = job.description()
     groups = group_of_hosts(description)
     kept = min(_MOST_LINES, max(_FEWEST_LINES, _KEPT_LINES // max(1, len(groups))))
@@ -244,7 +238,7 @@ def read_report_facts(
     evidence = read_evidence(job, lines.add)
     series = _completed(lines.series, job, evidence)
     spans = lines.hosts
-    written = now or datetime.now(timezone.utc)
+    written = datetime.now(timezone.utc)
     priced = job_with_prices(job, evidence, series)
     record = job.record()
     states = tuple(_states(description, written))

@@ -118,22 +118,14 @@ class Cluster:
     @property
     def data_hosts(self) -> tuple[str, ...]:
         """The hosts that prepare batches, in numeric order."""
-        return self._hosts_with(Role.DATA)
-
-    @property
-    def command_hosts(self) -> tuple[str, ...]:
-        """The hosts that run a user's command, in numeric order."""
-        return self._hosts_with(Role.COMMAND)
+        return in_numeric_order(
+            host for group in self.groups if group.role is Role.DATA for host in group.hosts
+        )
 
     @property
     def is_in_train_group(self) -> bool:
         """True if this host is one of the train group's."""
         return self.host in self.train_group.hosts
-
-    def _hosts_with(self, role: Role) -> tuple[str, ...]:
-        return in_numeric_order(
-            host for group in self.groups if group.role is role for host in group.hosts
-        )
 
     @property
     def leader(self) -> str:

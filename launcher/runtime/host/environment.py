@@ -207,9 +207,9 @@ class Environment:
         return self.document.data.local_workers if self.document.data else 0
 
 
-def paths_here(environ: Mapping[str, str] = os.environ) -> MlPaths:
+def paths_here() -> MlPaths:
     """Return the job's paths below the ML root that the environment names."""
-    return MlPaths(Path(environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT)))
+    return MlPaths(Path(os.environ.get(ML_ROOT_VARIABLE, DEFAULT_ML_ROOT)))
 
 
 def _checkpoint_folder(paths: MlPaths) -> Path | None:

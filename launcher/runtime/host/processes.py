@@ -22,6 +22,7 @@ from launcher.shared import signal_all, zombies_of
 CLOSE_SIGNAL = signal.SIGUSR1
 _PR_SET_CHILD_SUBREAPER = 36
 _DESCRIPTORS = 65536
+_POLL_SECONDS = 0.05
 
 
 def become_init() -> None:
@@ -163,7 +164,6 @@ def end_tree(
     *,
     grace: float,
     exempt: Collection[int] = (),
-    poll: float = 0.05,
 ) -> None:
     """Send SIGTERM to every process that `alive` lists, and SIGKILL to the rest after `grace` s.
 
@@ -173,10 +173,10 @@ def end_tree(
     signal_all(outside_groups(alive(), exempt), signal.SIGTERM)
     deadline = time.monotonic() + grace
     while alive() and time.monotonic() < deadline:
-        time.sleep(poll)
+        time.sleep(_POLL_SECONDS)
     while remaining := alive():
         signal_all(remaining, signal.SIGKILL)
-        time.sleep(poll)
+        time.sleep(_POLL_SECONDS)
 
 
 def outside_groups(pids: Iterable[int], groups: Collection[int]) -> list[int]:

@@ -8,7 +8,6 @@ import io
 import math
 import re
 import threading
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -21,6 +20,7 @@ from launcher.client.sessions.aws.transient_errors import retry_read
 from launcher.client.sessions.base import Progress
 from launcher.client.sessions.s3_uris import bucket_and_key
 from launcher.errors import CloudError, Refused, Unreachable
+from launcher.shared import replacing
 
 Result = TypeVar("Result")
 
@@ -114,9 +114,8 @@ def copy(clients: Clients, source: str, uri: str, kms_key: str | None = None) ->
 def download(clients: Clients, uri: str, path: Path, progress: Progress | None) -> None:
     """Copy one object into a file, which appears when it is whole."""
     bucket, key = bucket_and_key(uri)
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
 
-    def call() -> int:
+    def call(partial: Path) -> int:
         with clients.client("s3") as s3:
             size = int(s3.head_object(Bucket=bucket, Key=key)["ContentLength"])
             counter = _progress_callback(progress, size, most=size)
@@ -125,11 +124,8 @@ def download(clients: Clients, uri: str, path: Path, progress: Progress | None) 
             raise foreign_response("GetObject", f"is not the object of {size} bytes")
         return size
 
-    try:
-        size = _about(uri, call)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as draft:
+        size = _about(uri, lambda: call(draft))
     if progress and size == 0:
         progress(0, 0)
 

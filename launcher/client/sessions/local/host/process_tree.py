@@ -72,7 +72,7 @@ def reap_orphans(known: Collection[int]) -> None:
         os.waitpid(ended.si_pid, 0)
 
 
-def kill_until_none(alive: Callable[[], list[int]], *, known: Collection[int] = ()) -> None:
+def kill_until_none(alive: Callable[[], list[int]]) -> None:
     """Send SIGKILL to the processes that `alive` lists, repeatedly, until it lists none.
 
     Raises PlatformError when one cannot be killed.
@@ -83,7 +83,7 @@ def kill_until_none(alive: Callable[[], list[int]], *, known: Collection[int] = 
             raise PlatformError(f"processes {remaining} are still alive after SIGKILL")
         signal_all(remaining, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
-        reap_orphans(known)
+        reap_orphans(known=())
 
 
 def describe_exit(code: int) -> str:

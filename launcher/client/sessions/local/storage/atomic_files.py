@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file atomically: a reader sees either the old content or the new."""
-    import tempfile  # those who only read need not wait for it
+    """Replace a file by one that its owner alone reads: the old content is seen, or the new."""
+    from launcher.shared import replacing  # those who only read need not wait for it
 
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-    new = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        new.replace(path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
+    with replacing(path) as draft:
+        draft.touch(0o600, exist_ok=False)
+        draft.write_bytes(content)
 
 
 def write_json(path: Path, value: object) -> None:

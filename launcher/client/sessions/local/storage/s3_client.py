@@ -28,6 +28,7 @@ from s3transfer.exceptions import RetriesExceededError
 from s3transfer.subscribers import BaseSubscriber
 
 from launcher.client.sessions.aws.call_limits import guard_calls, listed_objects
+from launcher.client.sessions.aws.error_translation import THROTTLED
 from launcher.client.sessions.local.storage.object_store import S3Failed
 from launcher.client.sessions.retry_policy import RetryPolicy, retry_call
 from launcher.client.sessions.s3_uris import bucket_and_key
@@ -38,16 +39,8 @@ _T = TypeVar("_T")
 _PARALLEL = 16
 _PAUSE_SECONDS = 1.0
 _REPORT_SECONDS = 0.5
-#: Error codes after which the same request may succeed (from S3's list of error codes).
-_TRANSIENT = {
-    "InternalError",
-    "OperationAborted",
-    "RequestTimeout",
-    "ServiceUnavailable",
-    "SlowDown",
-    "Throttling",
-    "ThrottlingException",
-}
+#: Codes after which the same request may succeed, beside any status of 500 and above.
+_TRANSIENT = THROTTLED | {"OperationAborted", "RequestTimeout"}
 _FAILURES: tuple[Any, ...] = (BotoCoreError, ClientError, RetriesExceededError, Unreachable)
 
 
