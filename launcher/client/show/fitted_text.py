@@ -65,10 +65,12 @@ def shortened(text: str, width: int) -> str:
     if text_columns(first) > width - 2:
         return f"{_without_middle(first, width - 2)} …" if width > 4 else "…"
     kept = first
-    for word in others:
+    for number, word in enumerate(others, start=1):
         room = width - text_columns(kept) - 3  # for the word, a blank and the ellipsis
         if text_columns(word) > room:
             if text_columns(word) > _NAME and room >= _NAME // 2:
+                if number == len(others):
+                    return f"{kept} {_without_middle(word, room + 2)}"
                 kept += f" {_without_middle(word, room)}"
             break
         kept += f" {word}"
@@ -141,7 +143,7 @@ def table_text(
     if table.rows:
         columns = list(_columns(table))
         kept = columns if width is None else _kept(columns, table.least, width)
-        lines = list(_stacked(table, width) if kept is None else _aligned(kept, table, style))
+        lines = list(_aligned(kept, table, style) if kept else _stacked(table, width or 0))
         gone = [each for each in columns if kept and each not in kept]
         if names := ", ".join(each.name for each in gone if not each.is_empty):
             notes.append(("", f"Not shown in {width} columns: {names}; a pipe has all."))
@@ -236,10 +238,14 @@ def _shown(column: _Column, cell: str, table: Table, style: Style) -> str:
     return blanks + text if column.is_right else text + blanks
 
 
-def _stacked(table: Table, width: int | None) -> Iterator[str]:
-    labels = max(map(len, table.columns[1:]))
+def _stacked(table: Table, width: int) -> Iterator[str]:
+    labels = min(width // 2, max(map(text_columns, table.columns[1:])))
+    room = width - labels - 2 * len(_BETWEEN)
     for first, *others in table.rows:
-        yield fitted(first, width)
+        yield shortened(first, width)
         for name, cell in zip(table.columns[1:], others, strict=True):
-            if cell:
-                yield fitted(f"  {name:<{labels}}  {cell}", width)
+            label = shortened(name, labels)
+            for line in (fitted(cell, room) if " " in cell else shortened(cell, room)).splitlines():
+                blanks = " " * (labels - text_columns(label) + len(_BETWEEN))
+                yield f"{_BETWEEN}{label}{blanks}{line}"
+                label = ""
