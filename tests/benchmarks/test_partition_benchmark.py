@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from quick_runs import figures_of
 
 pytest.importorskip("torch")
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "partition.py"
-sys.path.append(str(BENCHMARK.parent))
-
-from launcher.parallel.partitioning import Chain  # noqa: E402
-from launcher.shared import ModuleCost  # noqa: E402
-from partition_parts.inside.rules import by_count, by_layers, by_parameters, layers  # noqa: E402 - they are no package
-from partition_parts.rows.ranking import kendall  # noqa: E402
-
-
-def run(folder: Path, row: str) -> dict[str, dict[str, Any]]:
-    """The figures of a row, by what they are of."""
-    report = folder / "report.json"
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARK), "--quick", "--rows", row, "--json", report],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=540,
-    )
-    assert done.returncode in (0, 1), done.stderr  # 1: a target was missed, on a busy machine
-    assert report.exists(), done.stderr
-    figures = {figure["what"]: figure for figure in json.loads(report.read_text())["figures"]}
-    assert "the row did not end" not in figures, done.stderr
-    return figures
+from launcher.parallel.partitioning import Chain
+from launcher.shared import ModuleCost
+from partition_parts.inside.rules import by_count, by_layers, by_parameters, layers
+from partition_parts.rows.ranking import kendall
 
 
 @pytest.mark.slow
 def test_random_cuts_are_predicted_and_timed_under_both_schedules(tmp_path: Path) -> None:
-    figures = run(tmp_path, "ranking")
+    figures = figures_of("partition.py", tmp_path, "ranking")
     for schedule in ("interleaved", "simple"):
         assert -1 <= figures[f"{schedule}: random cuts, predicted and measured, tau"]["median"] <= 1
         assert figures[f"{schedule}: the chosen cuts, to the best measured"]["median"] >= 1
@@ -48,7 +25,7 @@ def test_random_cuts_are_predicted_and_timed_under_both_schedules(tmp_path: Path
 
 @pytest.mark.slow
 def test_rules_that_measure_nothing_are_timed_beside_ours(tmp_path: Path) -> None:
-    figures = run(tmp_path, "baselines")
+    figures = figures_of("partition.py", tmp_path, "baselines")
     rules = [figures[name] for name in figures if name.endswith("to ours")]
     assert len(rules) == 3 * len([name for name in figures if "a step of ours" in name])
     for each in rules:
@@ -60,7 +37,7 @@ def test_rules_that_measure_nothing_are_timed_beside_ours(tmp_path: Path) -> Non
 @pytest.mark.alone  # beside other tests, what it measures makes one cut the best for both
 def test_the_cuts_for_memory_live_where_those_for_speed_die(tmp_path: Path) -> None:
     for _ in range(3):
-        figures = run(tmp_path, "memory")
+        figures = figures_of("partition.py", tmp_path, "memory")
         is_valid = figures["cut for speed: the largest rank, to memory's (valid run)"]["verdict"]
         if is_valid == "pass":
             break  # else both cuts are alike, and the run says nothing

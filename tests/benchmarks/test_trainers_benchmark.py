@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from quick_runs import report_of
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "trainers.py"
-sys.path.append(str(BENCHMARK.parent))
-
-from table.figures import Figure, at_most, interval_of  # noqa: E402 - they are no package
+from table.figures import Figure, at_most, interval_of
 
 
-def run(folder: Path, *rows: str) -> list[dict[str, Any]]:
+def run(folder: Path, row: str) -> list[dict[str, Any]]:
     pytest.importorskip("torch")
-    report = folder / "report.json"
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARK), "--quick", "--rows", ",".join(rows), "--json", report],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=540,
-    )
-    assert done.returncode in (0, 1), done.stderr  # 1: a target was missed, on a busy machine
-    assert report.exists(), done.stderr
-    figures = list(json.loads(report.read_text())["figures"])
-    assert not [f for f in figures if f["what"] == "the row did not end"], done.stderr
-    return figures
+    return list(report_of("trainers.py", folder, row)["figures"])
 
 
 @pytest.mark.slow

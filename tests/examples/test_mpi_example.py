@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from completed_run import completed_run
 from needs import needs_mpirun
 
 FOLDER = Path(__file__).parents[2] / "examples" / "mpi"
@@ -40,14 +40,6 @@ def test_its_script_trains_as_one_rank(tmp_path: Path) -> None:
 @pytest.mark.parametrize("script", ["train.py", "train_mpi4py.py"])
 def test_four_ranks_on_two_hosts_train_one_model(tmp_path: Path, script: str) -> None:
     pytest.importorskip("torch")
-    command = f"launcher run {FOLDER}/job.yaml --local -o json --set entry_point={script}"
-    done = subprocess.run(
-        [sys.executable, "-m", *command.split()],
-        env={**os.environ, "LAUNCHER_HOME": str(tmp_path / "home"), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=540,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "ranks=4 test_error=" in done.stderr
-    assert json.loads(done.stdout)["metrics"]["test_error"] < 0.05
+    summary, log = completed_run(FOLDER / "job.yaml", tmp_path, "--set", f"entry_point={script}")
+    assert "ranks=4 test_error=" in log
+    assert summary["metrics"]["test_error"] < 0.05

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import json
-import os
 import shutil
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
+from completed_run import completed_run
 
 from launcher import JobSpec
 
@@ -43,16 +40,8 @@ def test_the_job_reaches_its_accuracy(images: Path, tmp_path: Path, hosts: int) 
     shutil.copytree(FOLDER, tmp_path / "smp_port", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(images, tmp_path / "digits" / "data")
     changed = f"instance_groups.train_group.instance_count={hosts}"
-    command = f"launcher run {tmp_path}/smp_port/job.yaml --local -o json --set {changed}"
-    done = subprocess.run(
-        [sys.executable, "-m", *command.split()],
-        env={**os.environ, "LAUNCHER_HOME": str(tmp_path / "home"), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=540,
-    )
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
+    job = tmp_path / "smp_port" / "job.yaml"
+    summary, _ = completed_run(job, tmp_path / "home", "--set", changed)
     assert summary["metrics"]["test_accuracy"] > 0.9
     with tarfile.open(urlparse(summary["model_artifacts"]).path) as archive:
         found = archive.extractfile("model.pt")

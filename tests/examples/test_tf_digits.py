@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 import sysconfig
 import venv
 from pathlib import Path
 from typing import Any
 
 import pytest
+from completed_run import completed_run
 from needs import skip_without_isolation
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -48,21 +47,6 @@ runpy.run_path(os.environ["RUN"], run_name="__main__")
 """
 
 
-def run(job: Path, script: str, home: Path, *options: str) -> tuple[dict[str, Any], str]:
-    """Run an example; return the outcome, and the log."""
-    launcher = [sys.executable, "-m", "launcher", "run", str(job), "--local", "-v", "-o", "json"]
-    done = subprocess.run(
-        [*launcher, "--set", f"entry_point={script}", *options],
-        env={**os.environ, "LAUNCHER_HOME": str(home), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=570,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout), done.stderr
-
-
 def check(outcome: dict[str, Any], log: str) -> None:
     assert outcome["metrics"]["test_accuracy"] >= 0.95, log
     served = log.split("batches_served by_host=", 1)[1]
@@ -75,7 +59,8 @@ def check(outcome: dict[str, Any], log: str) -> None:
 @pytest.mark.library("tensorflow")
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_keras_learns_the_digits_on_two_mirrored_workers(script: str, tmp_path: Path) -> None:
-    check(*run(EXAMPLES / "tf_digits" / "job.yaml", script, tmp_path))
+    job = EXAMPLES / "tf_digits" / "job.yaml"
+    check(*completed_run(job, tmp_path, "--set", f"entry_point={script}"))
 
 
 @pytest.mark.slow
@@ -87,9 +72,8 @@ def test_keras_learns_the_digits_from_tf_datas_service(script: str, tmp_path: Pa
     shutil.copytree(EXAMPLES / "tf_digits", folder, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "witness.py").write_text(WITNESS)
     job = folder / "job.yaml"
-    outcome, log = run(
-        job, "witness.py", tmp_path, *TF_ENGINE, "--set", f"environment.RUN={script}"
-    )
+    changes = ("--set", "entry_point=witness.py", "--set", f"environment.RUN={script}")
+    outcome, log = completed_run(job, tmp_path, *TF_ENGINE, *changes)
     assert outcome["metrics"]["test_accuracy"] >= 0.95, log
     assert set(re.findall(r'prepared by "(algo-\d)"', log)) == {"algo-1", "algo-2"}, log
 
@@ -116,4 +100,5 @@ def test_jax_learns_the_digits_without_torch(
     script: str, tmp_path: Path, python_without_torch: str
 ) -> None:
     job = EXAMPLES / "jax_digits" / "job.yaml"
-    check(*run(job, script, tmp_path, "--python", python_without_torch))
+    changes = ("--set", f"entry_point={script}", "--python", python_without_torch)
+    check(*completed_run(job, tmp_path, *changes))

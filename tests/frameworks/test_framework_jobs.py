@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from completed_run import completed_run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "frameworks"
 EPOCHS = 2
@@ -24,26 +21,7 @@ def run(job: str, framework: str, home: Path) -> tuple[dict[str, Any], str]:
     """Run an example; the outcome, and the log."""
     changes = {"entry_point": f"train_{framework}.py", "hyperparameters.epochs": str(EPOCHS)}
     options = [part for name, value in changes.items() for part in ("--set", f"{name}={value}")]
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "launcher",
-            "run",
-            EXAMPLE / job,
-            "--local",
-            "-v",
-            "-o",
-            "json",
-            *options,
-        ],
-        env={**os.environ, "LAUNCHER_HOME": str(home), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout), done.stderr
+    return completed_run(EXAMPLE / job, home, *options)
 
 
 def losses(log: str) -> list[str]:

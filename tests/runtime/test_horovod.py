@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from completed_run import completed_run
 from hosts import Hosts
 from programs import PIPELINE
 from waiting import wait_until
@@ -120,15 +118,7 @@ def test_a_stop_leaves_nothing(make_hosts: MakeHosts) -> None:
 
 
 def test_the_example_trains_on_two_hosts(tmp_path: Path) -> None:
-    command = f"launcher run {EXAMPLE}/job.yaml --local -o json --set entry_point=train_horovod.py"
-    done = subprocess.run(
-        [sys.executable, "-m", *command.split()],
-        env={**os.environ, "LAUNCHER_HOME": str(tmp_path / "home"), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=540,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "ranks=4 test_error=" in done.stderr
-    assert json.loads(done.stdout)["metrics"]["test_error"] < 0.05
+    script = "entry_point=train_horovod.py"
+    summary, log = completed_run(EXAMPLE / "job.yaml", tmp_path, "--set", script)
+    assert "ranks=4 test_error=" in log
+    assert summary["metrics"]["test_error"] < 0.05

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from completed_run import completed_run
 from tasks import REPOSITORY, lines
 
 torch = pytest.importorskip("torch")
@@ -56,16 +54,7 @@ def test_a_small_one_learns_here(
 @pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS)
 def test_the_loss_falls_in_each_way(job: str, tmp_path: Path) -> None:
-    options = ["--local", "-o", "json", "--set", "hyperparameters.epochs=2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "launcher", "run", str(GPT / f"{job}.yaml"), *options],
-        env={**os.environ, "LAUNCHER_HOME": str(tmp_path), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=540,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    metrics = json.loads(done.stdout)["metrics"]
+    epochs = ("--set", "hyperparameters.epochs=2")
+    metrics = completed_run(GPT / f"{job}.yaml", tmp_path, *epochs)[0]["metrics"]
     assert metrics["validation_loss"] < 3.2
     assert metrics["validation_accuracy"] > 0.15

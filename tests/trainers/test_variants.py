@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from completed_run import completed_run
 from tasks import PIPELINE, TASK, alone, furthest, run
 
 pytest.importorskip("torch")
@@ -103,17 +100,8 @@ def test_a_task_takes_its_data_from_data_hosts(
     (folder / "pipeline.py").write_text(PIPELINE)
     (folder / "task.py").write_text(TASK)
     (folder / "job.yaml").write_text(_JOB.replace("DISTRIBUTION", distribution))
-    command = ["launcher", "run", str(folder / "job.yaml"), "--local", "-v", "-o", "json"]
-    done = subprocess.run(
-        [sys.executable, "-m", *command],
-        env={**os.environ, "LAUNCHER_HOME": str(tmp_path / "home"), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=540,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "batches_served" in done.stderr
+    summary, log = completed_run(folder / "job.yaml", tmp_path / "home")
+    assert "batches_served" in log
     _, told = alone(make())
-    measured = json.loads(done.stdout)["metrics"]["validation_loss"]
+    measured = summary["metrics"]["validation_loss"]
     assert measured == pytest.approx(told[-1]["loss"], abs=1e-6)
