@@ -30,6 +30,7 @@ LauncherError *                   exit code
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -99,6 +100,37 @@ class LauncherError(Exception):
     """The root of the tree; `exit_code` is the command line's exit code for it."""
 
     exit_code = 1
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the traceback for a notebook, which asks errors for it: without our frames.
+
+        Those of the errors that have caused this one follow, as far as they are the user's.
+        """
+        lines: list[str] = []
+        error: BaseException | None = self
+        while error is not None:
+            frames = _users_frames(error)
+            if frames or error is self:
+                lines += [*(["caused by:"] if lines else []), *"".join(frames).splitlines()]
+                text = f"{type(error).__name__}: {error}"
+                # a sample's error has its cause's traceback as text, for other processes
+                lines += (text.partition(_TRACEBACK)[0] if error.__cause__ else text).splitlines()
+            error = error.__cause__
+        return lines
+
+
+_TRACEBACK = "\nTraceback (most recent call last):"
+
+
+def _users_frames(error: BaseException) -> list[str]:
+    """Return the frames of an error as Python prints them, without ours and the notebook's."""
+    import traceback  # only notebooks need it
+
+    hidden = (f"{os.path.dirname(__file__)}{os.sep}", f"{os.sep}IPython{os.sep}")  # noqa: PTH120
+    frames = traceback.extract_tb(error.__traceback__)
+    return traceback.format_list(
+        [each for each in frames if not any(part in each.filename for part in hidden)]
+    )
 
 
 class SpecError(LauncherError):

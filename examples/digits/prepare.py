@@ -1,9 +1,10 @@
 """Write the handwritten digits of scikit-learn as image files: data/{train,test}/<label>/<n>.png.
 
-    python prepare.py [folder]
+    python prepare.py [folder] [images]
 
 1,797 scans of 8 x 8 pixels (the test part of UCI's Optical Recognition of Handwritten Digits);
-1,437 for training, 360 held back for evaluation. Nothing happens when the folder is there.
+1,437 for training, 360 held back for evaluation; or fewer, if their number is given. Nothing
+happens when the folder is there.
 """
 
 from __future__ import annotations
@@ -20,20 +21,24 @@ from sklearn.datasets import load_digits
 HELD_BACK = 5  # every fifth image is for evaluation
 
 
-def prepare(folder: Path) -> bool:
-    """Write the images below `folder`, all or none; False when the folder is already there."""
+def prepare(folder: Path, images: int | None = None) -> bool:
+    """Write the images below `folder`, all or none; False when the folder is already there.
+
+    images: only the first of them.
+    """
     if folder.exists():
         return False
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".preparing-") as scratch:
-        _write_images(Path(scratch) / folder.name)
+        _write_images(Path(scratch) / folder.name, images)
         shutil.move(Path(scratch) / folder.name, folder)
     return True
 
 
-def _write_images(folder: Path) -> None:
+def _write_images(folder: Path, images: int | None) -> None:
     digits = load_digits()
-    for n, (image, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+    found = zip(digits.images[:images], digits.target[:images], strict=True)
+    for n, (image, label) in enumerate(found):
         split = "train" if n % HELD_BACK else "test"
         file = folder / split / str(label) / f"{n:04d}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -43,4 +48,5 @@ def _write_images(folder: Path) -> None:
 
 if __name__ == "__main__":
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "data"
-    print(f"{target}: {'written' if prepare(target) else 'already there'}")
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else None
+    print(f"{target}: {'written' if prepare(target, count) else 'already there'}")

@@ -9,8 +9,6 @@ import pytest
 from nbclient import NotebookClient
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-#: Images, of the 1,797 that the notebook has: each travels to the endpoint and to two hosts.
-FEW = 900
 
 
 @pytest.fixture
@@ -23,12 +21,9 @@ def examples(tmp_path, monkeypatch):
     for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "examples"
-    shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("data", "__pycache__"))
-    prepare = folder / "digits" / "prepare.py"
-    whole, images = prepare.read_text(), "zip(digits.images, digits.target, "
-    assert images in whole
-    few = f"zip(digits.images[:{FEW}], digits.target[:{FEW}], "
-    prepare.write_text(whole.replace(images, few))
+    shutil.copytree(
+        EXAMPLES, folder, ignore=shutil.ignore_patterns("data", "data-*", "__pycache__")
+    )
     return folder
 
 

@@ -16,10 +16,20 @@ from launcher import (
     MetricDefinition,
     PyTorch,
 )
+from launcher.errors import SampleError
 
 LINES_KEPT = "text-align:left;white-space:pre-wrap"
 EVIL = "<script>alert(1)</script>"
 LINES = ("loss=0.5", "loss=0.25", "launcher: host_usage cpu=0.5 cpus=2 memory_bytes=1000")
+STEPS = tuple(
+    f"launcher: {event} stream=s epoch=0 wait_seconds=0 total_seconds={seconds}"
+    for event, seconds in (
+        ("data_progress rank=0 step=10 steps=30", 2.5),
+        ("data_progress rank=1 step=10 steps=30", 7.5),
+        ("data_progress rank=0 step=20 steps=30", 5.0),
+        ("data_epoch rank=0 steps=30", 10.0),
+    )
+)
 
 
 class Page(HTMLParser):
@@ -188,7 +198,7 @@ job = PyTorch(
 
 def run_cell(folder, *, logs=True, failure=None):
     """The outputs of a cell that runs fit() in a kernel."""
-    code = CELL.replace("LINES", repr(LINES)).replace("LOGS", str(logs))
+    code = CELL.replace("LINES", repr(LINES + STEPS)).replace("LOGS", str(logs))
     notebook = nbformat.v4.new_notebook()
     notebook.cells = [nbformat.v4.new_code_cell(code.replace("FAILURE", repr(failure)))]
     NotebookClient(
@@ -210,7 +220,8 @@ def test_fit_shows_one_live_cell_that_ends_in_the_summary(tmp_path, logs):
     text = " ".join(page.texts)
     assert "Job      job-1\nStatus   Completed" in text
     assert "Metric   loss = 0.25" in text
-    assert "polyline" in page.elements
+    assert [text.strip() for text in page.texts[1:]] == ["seconds per step", "0.5", "loss", "0.25"]
+    assert len([name for name, _ in page.attributes if name == "points"]) == 2
     printed = "".join(output.text for output in outputs if output.output_type == "stream")
     assert ("train_group/algo-1 | loss=0.5" in printed) == logs
     assert "[Training]" not in printed  # the live cell has the state
@@ -220,7 +231,39 @@ def test_fit_shows_one_live_cell_that_ends_in_the_summary(tmp_path, logs):
 def test_a_failure_is_told_once_by_the_exception(tmp_path):
     outputs = run_cell(tmp_path, failure="AlgorithmError: no luck")
     [cell] = [output for output in outputs if output.output_type == "display_data"]
-    assert "Failed" in " ".join(Page(cell.data["text/html"]).texts)
+    assert "Status   Failed" in " ".join(Page(cell.data["text/html"]).texts)
     assert "no luck" not in cell.data["text/html"]
     [error] = [output for output in outputs if output.output_type == "error"]
     assert (error.ename, "no luck" in error.evalue) == ("JobFailed", True)
+    frame, *_ = error.traceback
+    assert "ipykernel" in frame
+    assert len([line for line in error.traceback if line.startswith("  File ")]) == 1
+    assert "\n".join(error.traceback).count("no luck") == 1
+
+
+def raises_of(dataset):
+    from launcher.data import DataLoader
+
+    return list(DataLoader(dataset, batch_size=2))
+
+
+class Numbers:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return 1 / index
+
+
+def test_an_error_of_the_users_code_keeps_its_frames_in_a_notebook():
+    with pytest.raises(SampleError) as caught:
+        raises_of(Numbers())
+    lines = caught.value._render_traceback_()
+    assert "ZeroDivisionError: division by zero" in lines
+    frames = [line for line in lines if line.startswith("  File ")]
+    assert [frame.rpartition(" ")[2] for frame in frames] == [
+        "test_an_error_of_the_users_code_keeps_its_frames_in_a_notebook",
+        "raises_of",
+        "__getitem__",
+    ]
+    assert "Traceback" not in "".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from itertools import zip_longest
@@ -39,7 +39,7 @@ _PRE = '<pre style="font-family: monospace">'
 #: Seconds between two drawings.
 _PERIOD_SECONDS = 1.0
 #: Launcher's own figures by which a job without metric definitions is drawn: the first that it has.
-_FIGURES = ("train/loss", "data/steps_per_second", "host/cpu")
+_FIGURES = ("train/loss", "host/cpu")
 
 
 def prints_logs(logs: bool | str | None) -> bool:
@@ -129,7 +129,7 @@ def print_notice(notice: str) -> None:
 
 
 class LiveCell:
-    """Shows the state, hosts and progress of a job, and the line of one of its metrics.
+    """Shows the state, hosts and progress of a job, its step time and one of its metrics.
 
     show: replaces the HTML of the output. notices: as in Job.description.
     """
@@ -166,35 +166,43 @@ class LiveCell:
             self._show(self._html(now))
 
     def close(self) -> None:
-        """Show the summary of a job that has completed, and the last state of any other.
-
-        The error that `fit` raises has the cause of a failure.
-        """
+        """Show the summary of the job; the error that `fit` raises has the cause of a failure."""
         with suppress(LauncherError):  # it stays as it is where the platform does not answer
-            now = self._job.description()
-            if now["TrainingJobStatus"] == "Completed":
-                text = summary_text(self._job.summary(), is_followed=True).strip()
-                self._show(f"{_PRE}{escaped(text)}</pre>{self._line()}")
-            else:
-                self._show(self._html(now))
+            summary = {**self._job.summary(), "failure": None}
+            text = summary_text(summary, is_followed=True).strip()
+            self._show(f"{_PRE}{escaped(text)}</pre>{self._lines()}")
 
     def _html(self, now: TrainingJobDescription) -> str:
         shown = self._screen.shown(now)
         texts = [shown.head, *shown.groups]
         # HTML shows the two spaces between facts as one.
         words = zip_longest(["State"], (text.replace("  ", ", ") for text in texts), fillvalue="")
-        return notes_html([("Job", self._job.name), *words]) + self._line()
+        platform = self._job.session.platform.name
+        of_session = "" if platform == "local" else f" --session {platform}"
+        page = ("Page", f"launcher ui{of_session}")
+        return notes_html([("Job", self._job.name), *words, page]) + self._lines()
 
-    def _line(self) -> str:
+    def _lines(self) -> str:
+        """Return the lines of the step time and of one metric, as far as they are known."""
+        times = [time for time, _ in self._screen.step_times]
+        seconds = [each for _, each in self._screen.step_times]
+        return _line("seconds per step", times, seconds) + self._metric_line()
+
+    def _metric_line(self) -> str:
         """Return the first metric of the job that has a line; empty without any."""
         for name in (*self._metrics.defined, *_FIGURES):
             whole = self._metrics.whole_series
             series = next((each for each in whole if each.metric_name == name), None)
             finite = series and series.finite
-            drawn = finite and sparkline(finite.times, finite.values)
-            if series and drawn:
-                return f"<div>{escaped(name)} {drawn} {short_number(series.values[-1])}</div>"
+            if finite and (drawn := _line(name, finite.times, finite.values)):
+                return drawn
         return ""
+
+
+def _line(name: str, times: Sequence[float], values: Sequence[float]) -> str:
+    """Return a name, the line of its values and the last of them; empty for fewer than two."""
+    drawn = sparkline(times, values)
+    return drawn and f"<div>{escaped(name)} {drawn} {short_number(values[-1])}</div>"
 
 
 def job_html(job: Job) -> str:

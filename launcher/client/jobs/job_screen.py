@@ -88,6 +88,8 @@ class JobScreen:
     that a program of a host has not ended, such as a progress bar, by host and program. phases:
     what each host does before it trains. failure: the first error of a rank whose host goes on, as
     a text.
+    step_times: when each report of the training came, and the mean seconds of a step since the one
+    before.
     """
 
     groups: Sequence[HostGroup]
@@ -98,7 +100,10 @@ class JobScreen:
     phases: dict[str, str] = field(default_factory=dict)
     training: TrainingProgress | None = None
     failure: str | None = None
+    step_times: list[tuple[float, float]] = field(default_factory=list)
     _last_step: tuple[int, int, float] | None = None
+    _drawn: tuple[object, object] | None = None
+    _last_read: tuple[int, int, float] = (0, 0, 0.0)
 
     @classmethod
     def of(cls, job: Job, description: TrainingJobDescription) -> JobScreen:
@@ -198,14 +203,31 @@ class JobScreen:
     def _read_data_progress(self, line: LogLine, fields: Mapping[str, Any]) -> None:
         if self._last_step is not None:  # the trainer reports its own steps
             return
-        step, total = int(fields["step"]), float(fields["total_seconds"])
+        epoch, step = int(fields["epoch"]), int(fields["step"])
+        total = float(fields["total_seconds"])
+        self._count_steps(line, fields, step)
         self.training = TrainingProgress(
-            epoch=int(fields["epoch"]),
+            epoch=epoch,
             step=step,
             steps=None if fields["steps"] is None else int(fields["steps"]),
             steps_per_second=step / total,
             wait_share=float(fields["wait_seconds"]) / total,
         )
+
+    def _read_data_epoch(self, line: LogLine, fields: Mapping[str, Any]) -> None:
+        if self._last_step is None:
+            self._count_steps(line, fields, int(fields["steps"]))
+
+    def _count_steps(self, line: LogLine, fields: Mapping[str, Any], step: int) -> None:
+        """Take the step time since the last report, if it is of the first rank and stream."""
+        reader = (fields.get("rank"), fields.get("stream"))
+        self._drawn = self._drawn or reader
+        if reader != self._drawn:
+            return
+        epoch, total = int(fields["epoch"]), float(fields["total_seconds"])
+        before = self._last_read if self._last_read[0] == epoch else (epoch, 0, 0.0)
+        self._last_read = (epoch, step, total)
+        self._add_step_time(line.time, step - before[1], total - before[2])
 
     def _read_train_step(self, line: LogLine, fields: Mapping[str, Any]) -> None:
         epoch, step, steps = (int(fields[name]) for name in ("epoch", "step", "steps"))
@@ -217,6 +239,7 @@ class JobScreen:
         waited, took = float(fields["data_wait"]), line.time - before[2]
         done = step - before[1]  # less than none after a return to a checkpoint
         speed = done / took if took > 0 and done >= 0 else None
+        self._add_step_time(line.time, done, took)
         self.training = TrainingProgress(
             epoch=epoch,
             step=step,
@@ -224,6 +247,10 @@ class JobScreen:
             steps_per_second=speed,
             wait_share=min(1.0, waited * speed) if speed else None,
         )
+
+    def _add_step_time(self, time: float, steps: int, seconds: float) -> None:
+        if steps > 0 and seconds > 0:
+            self.step_times.append((time, seconds / steps))
 
 
 _READERS: Mapping[str, Callable[[JobScreen, LogLine, Mapping[str, Any]], None]] = {
@@ -237,6 +264,7 @@ _READERS: Mapping[str, Callable[[JobScreen, LogLine, Mapping[str, Any]], None]] 
     "rank_failed": JobScreen._read_rank_failed,
     "host_failed": JobScreen._read_host_failed,
     "data_progress": JobScreen._read_data_progress,
+    "data_epoch": JobScreen._read_data_epoch,
     "train_step": JobScreen._read_train_step,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Files that `upload_data` stores in parallel.
 _UPLOADS = 10
+#: Seconds between two counts of what is stored.
+_COUNT_SECONDS = 2.0
 
 
 class Session(AwsSession):
@@ -163,9 +166,13 @@ class Session(AwsSession):
             with self._clients.client("s3") as s3:
                 s3.upload_file(str(file), *bucket_and_key(f"{place}/{key}"))
 
+        files = [*_files(origin)]
+        due = time.monotonic() + _COUNT_SECONDS
         with ThreadPoolExecutor(_UPLOADS) as pool:  # for small files, latency dominates
-            for _ in pool.map(store, _files(origin)):
-                pass
+            for done, _ in enumerate(pool.map(store, files), start=1):
+                if time.monotonic() > due or (done == len(files) > _UPLOADS):
+                    due = time.monotonic() + _COUNT_SECONDS
+                    self._notify(f"{done:,} of {len(files):,} files are stored in {place}")
         return place if origin.is_dir() else f"{place}/{origin.name}"
 
 
