@@ -19,6 +19,7 @@ from launcher.client.sessions import (
     JobOrigin,
     PlacedJob,
     PlatformSession,
+    RestartsJobs,
     bucket_and_key,
     new_record,
     place_job,
@@ -65,7 +66,10 @@ class JobDraft(PlacedJob):
         if self.spec.retry:  # so that whoever sends it again finds what this process may not record
             with contextlib.suppress(JobNotFound):  # a session that keeps it beside the job
                 write_record(self.session, self.name, record)
-        create(self.submission, self.session)
+        session = self.session
+        if self.spec.retry and isinstance(session, RestartsJobs):
+            session = session.with_retry(self.spec.retry)
+        create(self.submission, session)
         write_record(self.session, self.name, record)
         return jobs.Job(self.name, self.session, tracking=self.spec.tracking, created=created)
 

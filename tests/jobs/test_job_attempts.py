@@ -182,9 +182,10 @@ def test_the_next_type_is_tried_although_another_job_has_the_next_name(tmp_path)
     assert list(session.requests) == ["rings-2", "rings-3"]
 
 
-def test_after_the_last_choice_it_is_waited_as_the_job_says(tmp_path, scarce):
+def test_after_the_last_choice_it_is_waited_as_the_job_says(tmp_path):
+    session = MemorySession()
     retry = Retry(attempts=3, on=["out_of_capacity"], backoff=7)
-    job_spec = estimator(tmp_path, scarce, retry=retry).spec
+    job_spec = estimator(tmp_path, session, retry=retry).spec
     paused, tried, told = [], [], []
 
     def create(attempt):
@@ -193,7 +194,7 @@ def test_after_the_last_choice_it_is_waited_as_the_job_says(tmp_path, scarce):
 
     with pytest.raises(CapacityError, match="was tried 9 times and got no instances"):
         run_attempts(
-            job_spec, "r" * 63, scarce, create, print, notify=told.append, sleep=paused.append
+            job_spec, "r" * 63, session, create, print, notify=told.append, sleep=paused.append
         )
     assert paused == [0, 0, 7, 0, 0, 14, 0, 0]
     assert [kind for _name, kind in tried] == [G5, G6, G4] * 3

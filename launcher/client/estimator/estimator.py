@@ -82,7 +82,7 @@ class Estimator(JobArguments, LatestJob):
         if first.doubts and not any_source:
             raise SpecError([source_problem(first.doubts, "fit(any_source=True) sends it")])
         if not wait:
-            for warning in detached_warnings(spec):
+            for warning in detached_warnings(spec, session):
                 warnings.warn(warning, stacklevel=2)
             job = first.send(print_notice)
             self._remember(job)

@@ -23,7 +23,13 @@ from launcher.client.jobs.metric_records import MetricReader, MetricRecord, fina
 from launcher.client.jobs.metric_tracking import tracked
 from launcher.client.jobs.retrying_session import KnownJob, RetryingSession
 from launcher.client.jobs.summary import summarise
-from launcher.client.sessions import TERMINAL_STATUSES, JobRecord, PlatformSession, read_record
+from launcher.client.sessions import (
+    TERMINAL_STATUSES,
+    JobRecord,
+    PlatformSession,
+    RestartsJobs,
+    read_record,
+)
 from launcher.errors import JobFailed, JobStopped, LauncherError
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, printable
 
@@ -146,6 +152,12 @@ class Job:
         pandas.
         """
         return self.metric_series().dataframe()
+
+    @property
+    def next_attempt(self) -> str | None:
+        """The name of the attempt that its platform makes after this job; None if it makes none."""
+        session = self.session
+        return session.next_attempt(self.name) if isinstance(session, RestartsJobs) else None
 
     def stop(self) -> None:
         """Ask the job to stop; its hosts have 120 seconds to save their work."""

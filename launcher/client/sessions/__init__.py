@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Platform,
         PlatformSession,
         Progress,
+        RestartsJobs,
         is_session,
         violations_without_aws,
     )
@@ -71,7 +72,12 @@ if TYPE_CHECKING:
         read_defaults,
     )
     from launcher.client.sessions.job_list import newest_jobs
-    from launcher.client.sessions.job_names import NAME_LIMIT, check_name, job_name, new_job_name
+    from launcher.client.sessions.job_names import (
+        check_name,
+        job_name,
+        new_job_name,
+        numbered_name,
+    )
     from launcher.client.sessions.job_record import (
         JobOrigin,
         JobRecord,

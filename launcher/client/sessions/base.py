@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from launcher.client.request import RequestJudge, Violation
-    from launcher.client.spec import JobSpec
+    from launcher.client.spec import JobSpec, Retry
     from launcher.errors import CloudError, FieldPath
     from launcher.shared import (
         TrainingJobCreated,
@@ -293,6 +293,17 @@ class KeepsRecords(Protocol):
 
     def session_as_of(self, job_name: str) -> PlatformSession:
         """Return the session with the options that a job was sent with."""
+
+
+@runtime_checkable
+class RestartsJobs(Protocol):
+    """A session whose platform restarts jobs by their policy, whoever follows them."""
+
+    def with_retry(self, retry: Retry) -> PlatformSession:
+        """Return the session whose jobs have a policy."""
+
+    def next_attempt(self, job_name: str) -> str | None:
+        """Return the name of the attempt that follows a job, or will; None if none does."""
 
 
 @runtime_checkable

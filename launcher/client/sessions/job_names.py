@@ -48,6 +48,16 @@ def job_name(base: str, word: str) -> str:
     return f"{_legal(base)[: NAME_LIMIT - 1 - len(word)].rstrip('-')}-{word}"
 
 
+def numbered_name(name: str, number: int) -> str:
+    """Return the name of an attempt at a job, "rings-2".
+
+    >>> numbered_name("rings", 2)
+    'rings-2'
+    """
+    tail = f"-{number}"
+    return name[: NAME_LIMIT - len(tail)].rstrip("-") + tail
+
+
 def check_name(name: object) -> list[Problem]:
     """Return the problems with a job's name; empty if it is legal."""
     if isinstance(name, str) and _LEGAL.fullmatch(name) and len(name) <= NAME_LIMIT:

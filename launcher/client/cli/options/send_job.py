@@ -69,7 +69,7 @@ class JobSender:
         A user who detached gets the first attempt only. Raises CapacityError when none got any.
         """
         if self.is_left:
-            print_warnings(detached_warnings(first.spec))
+            print_warnings(detached_warnings(first.spec, self.session))
             job = self._create(first)
             self._follow(job)
             return job

@@ -75,11 +75,14 @@ def _running_jobs(session: str, is_any: bool) -> list[str]:
 
 
 def stop_job(name: str, session: str | None) -> dict[str, str]:
-    """Stop a job unless it has ended; return its name and status."""
+    """Stop a job and its restarts unless it has ended; return its name and status."""
     job = Job(name, session_of(name, session))
     before = job.status
     if before in EXIT_CODES:  # it has ended
-        print_message(f"Job {job.name} has already ended: {before}.")
+        more = f"; {due} is stopped too" if (due := job.next_attempt) else ""
+        if due:
+            job.stop()
+        print_message(f"Job {job.name} has already ended: {before}{more}.")
         return {"name": job.name, "status": before}
     job.stop()
     print_message(f"Job {job.name} is stopping; check with `launcher status {job.name}`.")

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from launcher.client.jobs import Job, with_resume_hint
 from launcher.client.sessions import (
-    NAME_LIMIT,
     JobRecord,
     PlatformSession,
+    RestartsJobs,
     job_file,
+    numbered_name,
     read_record,
     write_record,
 )
@@ -71,6 +72,8 @@ def run_attempts(
     """
     # The policy chooses each attempt; this is no retry of one call (sessions/retry_policy.py).
     choices, place, spent = type_combinations(spec), AttemptPlace(), 0.0
+    # None where the platform itself restarts jobs, which have another type tried at most.
+    policy = None if isinstance(session, RestartsJobs) else spec.retry
     recorded, unused = recorded_attempts(spec, name, session), attempt_names(name, session)
     names: tuple[str, ...] = (next(unused),)
     while True:
@@ -80,6 +83,7 @@ def run_attempts(
         try:
             job = _job_of(attempt, recorded, session, create)
             follow(job)
+            job = _followed_on(job, session, follow, notify)
             with with_resume_hint(job.name):
                 description = job.description(None if is_left() else notify)
             cause, reason = end_cause(description), str(description.get("FailureReason", ""))
@@ -88,7 +92,7 @@ def run_attempts(
             spent += _dollars(job, description, cause)
         except CapacityError as error:
             cause, reason = OUT_OF_CAPACITY, error.headline
-        following = next_place(place, cause, len(choices), spec.retry)
+        following = next_place(place, cause, len(choices), policy)
         if following is None and cause == OUT_OF_CAPACITY:
             raise CapacityError(_no_capacity_message(names, reason), code="CapacityError")
         if following is None:
@@ -99,10 +103,10 @@ def run_attempts(
         )
         known = recorded[len(names) : len(names) + 1]
         names = (*names, *(known or (next(unused),)))
-        wait = 0 if known or not place.is_new else (spec.retry or _ONCE).pause(place.attempt)
-        if spec.retry and not known:
+        wait = 0 if known or not place.is_new else (policy or _ONCE).pause(place.attempt)
+        if policy and not known:
             _record_attempts(session, names)
-        notify(_announcement(place, choices, spec.retry, wait, names[-1]))
+        notify(_announcement(place, choices, policy, wait, names[-1]))
         sleep(wait)
 
 
@@ -113,17 +117,34 @@ def _job_of(
     create: Callable[[JobAttempt], Job],
 ) -> Job:
     """Return the job of an attempt, which another client may have created."""
-    if attempt.name in recorded:
-        if is_used(attempt.name, session):
-            return Job(attempt.name, session, tracking=attempt.spec.tracking)
-        if attempt.name != recorded[-1]:
-            raise CapacityError("its job was not created")
+    is_ours = attempt.name in recorded or len(attempt.names) > 1
+    if is_ours and is_used(attempt.name, session):
+        return Job(attempt.name, session, tracking=attempt.spec.tracking)
+    if attempt.name in recorded[:-1]:
+        raise CapacityError("its job was not created")
     try:
         return create(attempt)
     except CloudError as error:
-        if error.code != "ResourceInUse" or not attempt.spec.retry or len(attempt.names) == 1:
+        if error.code != "ResourceInUse" or not attempt.spec.retry or not is_ours:
             raise
         return Job(attempt.name, session, tracking=attempt.spec.tracking)
+
+
+def _followed_on(
+    job: Job, session: PlatformSession, follow: Callable[[Job], None], notify: Callable[[str], None]
+) -> Job:
+    """Follow the attempts that the platform itself makes after a job; return the last one."""
+    told = ""
+    while name := job.next_attempt:
+        if name != told:
+            notify(f"job {job.name} is restarted from its last checkpoint: job {name}")
+            told = name
+        if is_used(name, session):
+            job = Job(name, session)
+            follow(job)
+        else:
+            time.sleep(session.poll_seconds)
+    return job
 
 
 def _is_retried_there(description: TrainingJobDescription, cause: object) -> bool:
@@ -143,7 +164,7 @@ def _dollars(job: Job, description: TrainingJobDescription, cause: object) -> fl
 
 def recorded_attempts(spec: JobSpec, name: str, session: PlatformSession) -> tuple[str, ...]:
     """Return the names of a job's attempts that are in its record; none for another job's."""
-    if spec.retry is None:
+    if spec.retry is None or isinstance(session, RestartsJobs):
         return ()
     record = _record_of(name, session)
     if record is None or record.job != job_file(spec):
@@ -168,28 +189,27 @@ def attempt_names(name: str, session: PlatformSession) -> Iterator[str]:
     The first is yielded unseen: it is the user's own, and sending it reports a name that was used.
     """
     yield name
-    numbered = (_numbered(name, number) for number in itertools.count(2))
+    numbered = (numbered_name(name, number) for number in itertools.count(2))
     yield from (each for each in numbered if not is_used(each, session))
 
 
-def detached_warnings(spec: JobSpec) -> Iterator[str]:
+def detached_warnings(spec: JobSpec, session: PlatformSession) -> Iterator[str]:
     """Yield warnings of what a job misses whose user detaches from it."""
-    has_alternatives = any(group.alternatives for group in spec.instance_groups)
-    if (has_alternatives or spec.retry) and not spec.is_local:
+    if any(group.alternatives for group in spec.instance_groups) and not spec.is_local:
         yield (
-            "alternatives and retry have no effect without waiting: the job is not tried with "
-            "other types, and AWS restarts it only after an internal error"
+            "alternatives have no effect without waiting: if there is no capacity for the first "
+            "types, the job fails and no other type is tried"
+        )
+    if spec.retry and not isinstance(session, RestartsJobs):
+        yield (
+            "retry has no effect without waiting: AWS restarts a job after internal errors only, "
+            "and `launcher run` or fit() after the other causes"
         )
     if spec.tracking:
         yield (
             "tracking has no effect on a job that nobody follows: its metrics are written by "
             "`launcher run` without --detach, by fit(), and by job.wait()"
         )
-
-
-def _numbered(name: str, number: int) -> str:
-    tail = f"-{number}"
-    return name[: NAME_LIMIT - len(tail)].rstrip("-") + tail
 
 
 def _no_capacity_message(names: tuple[str, ...], reason: str) -> str:

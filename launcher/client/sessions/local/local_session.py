@@ -6,6 +6,7 @@ Its methods import what starts a job: most verbs only read jobs.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import json
 import os
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from launcher.client.sessions.local.host.host_exec import WaitingRank
-    from launcher.client.spec import JobSpec
+    from launcher.client.spec import JobSpec, Retry
     from launcher.shared import (
         TrainingJobCreated,
         TrainingJobDescription,
@@ -121,6 +122,7 @@ class LocalSession:
         self._image = image
         self._host_memory = host_memory
         self._credentials = credentials
+        self._retry: Retry | None = None
         self._check_options()
 
     def _check_options(self) -> None:
@@ -219,6 +221,7 @@ class LocalSession:
             python=self._python,
             container=self._container_settings(request) if self._has_containers else None,
             has_credentials=self._credentials,
+            retry=self._retry,
         )
         status = job_description.new_description(
             request,
@@ -265,12 +268,27 @@ class LocalSession:
         isolation = description["LocalIsolation"]
         return [f"on this machine (isolation: {isolation})", *description["LocalNotes"]]
 
+    def with_retry(self, retry: Retry) -> LocalSession:
+        """Return a session whose jobs are restarted by a policy."""
+        restarting = copy.copy(self)
+        restarting._retry = retry
+        return restarting
+
+    def next_attempt(self, job_name: str) -> str | None:
+        """Return the name of the attempt that follows a job, or will; None if none does."""
+        from launcher.client.sessions.local.job.restarts import next_attempt
+
+        return next_attempt(self._jobs.find(job_name))
+
     def stop_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (AWS)
-        """Ask a job to stop; do nothing if it has ended."""
+        """Ask a job to stop, and the attempt after it; do nothing if it has ended for good."""
         folder = self._jobs.find(TrainingJobName)
-        if not job_description.is_terminal(reconciled_status(folder)):
+        status = reconciled_status(folder)
+        if not job_description.is_terminal(status) or "LocalNextAttempt" in status:
             with translate_write_errors(folder.path):
                 folder.stop.touch()
+        if due := self.next_attempt(TrainingJobName):  # which its keeper may have just created
+            self.stop_training_job(TrainingJobName=due)
 
     def interrupt_training_job(self, *, TrainingJobName: str) -> None:  # noqa: N803 (as above)
         """Reclaim a job's spot instances, as AWS may at any time; the job then restarts.

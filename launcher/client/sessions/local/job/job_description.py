@@ -81,6 +81,7 @@ class JobChanges(TypedDict, total=False):
     LocalExitCode: int
     LocalLosses: list[str]
     LocalImage: ImageRun
+    LocalNextAttempt: str
 
 
 class StoredDescription(TrainingJobRequest, JobChanges, total=False):

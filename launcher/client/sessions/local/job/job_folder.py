@@ -26,7 +26,7 @@ import fcntl
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from launcher.client.sessions.local.isolation_level import Isolation
 from launcher.client.sessions.local.job.job_description import ACCOUNT, REGION, is_terminal, job_arn
@@ -36,6 +36,7 @@ from launcher.shared import HostFailure
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local.job.job_description import StoredDescription
+    from launcher.client.spec import Retry
     from launcher.shared import TrainingJobRequest
 
 __all__ = ["ContainerSettings", "JobFolder", "Settings", "EVENTS_SUFFIX", "LOG_SUFFIX"]
@@ -84,6 +85,8 @@ class Settings:
     python: the interpreter of its hosts; None for the client's.
     container: for hosts that are containers.
     has_credentials: hosts get short-lived AWS credentials of the user.
+    retry: the job's policy of restarts. attempts: the names of the job's attempts so far; empty for
+        the first.
     """
 
     isolation: Isolation
@@ -96,10 +99,20 @@ class Settings:
     python: str | None = None
     container: ContainerSettings | None = None
     has_credentials: bool = False
+    retry: Retry | None = None
+    attempts: tuple[str, ...] = ()
 
     def arn(self, name: str) -> str:
         """Return the ARN of a job, used here and in its hosts."""
         return job_arn(name, region=self.region, account=self.account)
+
+
+def _read_retry(raw: dict[str, Any] | None) -> Retry | None:
+    if raw is None:
+        return None
+    from launcher.client.spec import Retry  # few jobs have one
+
+    return Retry(**raw)
 
 
 @dataclass(frozen=True)
@@ -246,6 +259,8 @@ class JobFolder:
                 python=raw.get("python"),
                 container=container and ContainerSettings(**container),
                 has_credentials=raw.get("has_credentials", False),
+                retry=_read_retry(raw.get("retry")),
+                attempts=tuple(raw.get("attempts", ())),
             )
         except _UNREADABLE as error:
             raise PlatformError(

@@ -73,7 +73,7 @@ class JobRoot:
 
     def find(self, name: str) -> JobFolder:
         """Return the folder of a job; raise JobNotFound when no job has that name."""
-        if not self._exists(name):
+        if not self.has(name):
             near = did_you_mean(name, self._names())
             hint = f"did you mean {near!r}?" if near else "`launcher list` lists all jobs"
             raise JobNotFound(f"there is no local job {name!r} below {self._jobs}: {hint}")
@@ -87,7 +87,8 @@ class JobRoot:
         """Return the names of all jobs, newest first, without reading their documents."""
         return [job.name for job in sorted(self.all(), key=lambda job: -job.created)]
 
-    def _exists(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
+        """Return whether a job has a name."""
         if not name or Path(name).name != name or name.startswith("."):
             return False
         return os.path.isdir(self._jobs / name)  # noqa: PTH112 (Path's raises for a name too long)

@@ -11,6 +11,7 @@ import contextlib
 import os
 import shutil
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -45,8 +46,17 @@ def reconciled_status(folder: JobFolder) -> job_description.StoredDescription:
         os.close(lock)
 
 
-def fail_orphan(folder: JobFolder, reason: str) -> job_description.StoredDescription:
-    """Kill the processes of an orphaned job and mark it as failed; the caller holds its lock."""
+def fail_orphan(
+    folder: JobFolder,
+    reason: str,
+    complete: Callable[
+        [JobFolder, job_description.StoredDescription], job_description.StoredDescription
+    ] = lambda _folder, ended: ended,
+) -> job_description.StoredDescription:
+    """Kill the processes of an orphaned job and mark it as failed; the caller holds its lock.
+
+    complete: returns what is written down of the job that has ended.
+    """
     # imported here: it is rarely needed, and `launcher list` does not wait for it
     from launcher.client.sessions.local.container.job_containers import remove_containers
     from launcher.client.sessions.local.host.process_tree import kill_until_none, processes_of_host
@@ -68,6 +78,7 @@ def fail_orphan(folder: JobFolder, reason: str) -> job_description.StoredDescrip
     status = job_description.finished(
         status, job_description.JobState.FAILED, now=now, reason=reason
     )
+    status = complete(folder, status)
     with ignore_read_only():  # each reader finds the same, until one can write it down
         folder.write_status(status)
     return status

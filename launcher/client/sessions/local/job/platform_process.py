@@ -6,6 +6,7 @@ caller took the job's lock and passes it on as an open descriptor.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -50,6 +51,7 @@ from launcher.client.sessions.local.job.job_folder import JobFolder
 from launcher.client.sessions.local.job.log_metrics import MetricScan
 from launcher.client.sessions.local.job.orphan_cleanup import fail_orphan
 from launcher.client.sessions.local.job.request_checks import ignored_field_notes
+from launcher.client.sessions.local.job.restarts import start_next_attempt, with_next_attempt
 from launcher.client.sessions.local.job.secret_values import secret_mask
 from launcher.client.sessions.local.job.status_writer import StatusWriter
 from launcher.client.sessions.local.job.stop_conditions import StopConditions
@@ -309,6 +311,8 @@ def _adopt_orphans(folder: JobFolder) -> None:
 def run_with_watchdog(folder: JobFolder, run: Callable[[S3Process | None], None]) -> None:
     """Run the job in a child process, and mark the job as failed if the child dies first.
 
+    Afterwards create the next attempt at a job that its policy restarts.
+
     Both processes hold the job's lock as an open descriptor. A job that uses S3 also has an S3
     process, which exits together with them.
     """
@@ -323,13 +327,12 @@ def run_with_watchdog(folder: JobFolder, run: Callable[[S3Process | None], None]
     _, status = os.waitpid(platform, 0)
     # Processes that the child left behind were reparented to this one.
     kill_until_none(partial(descendants, os.getpid()))
-    try:
-        if job_description.is_terminal(folder.status()):
-            return
-    except PlatformError:
-        return  # the job's folder was removed
-    how = describe_exit(os.waitstatus_to_exitcode(status))
-    fail_orphan(folder, f"{PLATFORM_DIED} ({how}): see {folder.platform_log}")
+    with contextlib.suppress(PlatformError):  # the job's folder was removed
+        if not job_description.is_terminal(folder.status()):
+            how = describe_exit(os.waitstatus_to_exitcode(status))
+            reason = f"{PLATFORM_DIED} ({how}): see {folder.platform_log}"
+            fail_orphan(folder, reason, with_next_attempt)
+        start_next_attempt(folder)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client.sessions.local.job import job_description
 from launcher.client.sessions.local.job.job_folder import JobFolder
+from launcher.client.sessions.local.job.restarts import with_next_attempt
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -60,7 +61,9 @@ class StatusWriter:
         """Close the job in its final state; nothing changes afterwards."""
         now = time.time()
         self._change(
-            lambda document: job_description.finished(document, ending, now=now, reason=reason)
+            lambda document: with_next_attempt(
+                self._folder, job_description.finished(document, ending, now=now, reason=reason)
+            )
         )
 
     def _change(

@@ -1,0 +1,88 @@
+"""Restarts of local jobs by their policy: the keeper of a job creates the next attempt at it.
+
+The keeper is the job's watchdog, which outlives the client. The name of the next attempt is in the
+last description of the one before it, and a name has one job: nothing is created twice.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from launcher.client.sessions.job_names import numbered_name
+from launcher.client.sessions.local.job.job_description import new_description
+from launcher.client.sessions.local.job.job_folder import JobFolder
+from launcher.client.sessions.local.job.job_root import JobRoot
+from launcher.client.sessions.local.job.platform_start import start_platform
+from launcher.shared import end_cause
+
+if TYPE_CHECKING:
+    from launcher.client.sessions.local.job.job_description import StoredDescription
+    from launcher.shared import TrainingJobDescription, TrainingJobRequest
+
+_POLL_SECONDS = 0.1
+
+
+def with_next_attempt(folder: JobFolder, ended: StoredDescription) -> StoredDescription:
+    """Return the description of a job that has ended, with the name of the next attempt at it."""
+    settings = folder.settings()
+    cause = end_cause(cast("TrainingJobDescription", ended))
+    made, retry = settings.attempts or (folder.name,), settings.retry
+    if retry is None or not retry.covers(cause) or len(made) >= retry.attempts:
+        return ended
+    jobs, numbers = _root(folder), itertools.count(len(made) + 1)
+    numbered = (numbered_name(made[0], number) for number in numbers)
+    name = next(each for each in numbered if not jobs.has(each))
+    words = f"exit code {cause}" if isinstance(cause, int) else cause
+    note = f"it ended with {words}: job {name} goes on from its checkpoints"
+    return {**ended, "LocalNextAttempt": name, "LocalNotes": [*ended["LocalNotes"], note]}
+
+
+def start_next_attempt(folder: JobFolder) -> None:
+    """Create the next attempt at a job that has ended, after its pause, unless it is stopped."""
+    settings = folder.settings()
+    name = folder.status().get("LocalNextAttempt")
+    if name is None or settings.retry is None:
+        return
+    attempts = (*(settings.attempts or (folder.name,)), name)
+    start = time.monotonic() + settings.retry.pause(len(attempts))
+    while not folder.stop.exists() and folder.path.exists():
+        if time.monotonic() >= start:
+            break
+        time.sleep(_POLL_SECONDS)
+    else:
+        return
+    request: TrainingJobRequest = {**folder.request(), "TrainingJobName": name}
+    isolation = settings.isolation.value
+    status = new_description(request, arn=settings.arn(name), isolation=isolation, now=time.time())
+    status["LocalNotes"] = [
+        f"attempt {len(attempts)} of {settings.retry.attempts} at {attempts[0]}"
+    ]
+    created, lock = _root(folder).create(request, replace(settings, attempts=attempts), status)
+    try:
+        if folder.record.exists():
+            shutil.copyfile(folder.record, created.record)
+        start_platform(created, lock, {})
+    finally:
+        os.close(lock)
+
+
+def next_attempt(folder: JobFolder) -> str | None:
+    """Return the name of the attempt that follows a job; None if none does, or will.
+
+    A keeper that is gone, or was asked to stop, creates none.
+    """
+    name = folder.status().get("LocalNextAttempt")
+    lock = folder.take_lock() if name else None
+    is_kept = lock is None and not folder.stop.exists()
+    if lock is not None:
+        os.close(lock)
+    return name if name and (is_kept or _root(folder).has(name)) else None
+
+
+def _root(folder: JobFolder) -> JobRoot:
+    return JobRoot(folder.path.parent.parent)
