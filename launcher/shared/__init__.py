@@ -103,7 +103,14 @@ if TYPE_CHECKING:
         step_spread,
         tie_seconds,
     )
-    from launcher.shared.partitions.timeline import Event, StageSeconds, Timeline, shares, simulate
+    from launcher.shared.partitions.timeline import (
+        OPTIMIZER,
+        Event,
+        StageSeconds,
+        Timeline,
+        shares,
+        simulate,
+    )
     from launcher.shared.paths import (
         BUNDLE_CODE,
         BUNDLE_FILE,

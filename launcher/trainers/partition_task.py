@@ -17,7 +17,14 @@ from launcher.data import DataLoader
 from launcher.errors import ParallelError
 from launcher.parallel import fingerprint, recompute
 from launcher.parallel.partitioning import PartitionQuestion, decide
-from launcher.parallel.profiling import ProfileKind, Sample, link_speed, profile, unmaterialised
+from launcher.parallel.profiling import (
+    ProfileKind,
+    Sample,
+    link_speed,
+    profile,
+    repeated,
+    unmaterialised,
+)
 from launcher.shared import Link, Objective, ParallelDims, PartitionFile, Schedule
 from launcher.trainers.batches import by_name
 from launcher.trainers.footprint import states_per_parameter
@@ -90,16 +97,18 @@ def answer(request: PartitionJob) -> PartitionFile:
     print_progress(
         f"{request.profile} profile of {sum(p.numel() for p in model.parameters()):,} parameters"
     )
-    costs = profile(
-        model,
-        sample,
-        device=device,
-        kind=kind,
-        precision=request.precision,
-        states=states_per_parameter(task),
+    found = repeated(
+        lambda: profile(
+            *_build(task, request, kind),
+            device=device,
+            kind=kind,
+            precision=request.precision,
+            states=states_per_parameter(task),
+            optimizer=task.optimizer,
+        )
     )
-    print_progress(f"{len(costs.modules)} modules at which a stage can begin")
-    return decide(costs, here, _link(request), question)
+    print_progress(f"{len(found[0].modules)} modules at which a stage can begin")
+    return decide(found, here, _link(request), question)
 
 
 def _build(task: Task, request: PartitionJob, kind: ProfileKind) -> tuple[nn.Module, Sample]:

@@ -47,6 +47,7 @@ class PipelineTrainer:
             loss=task.scalar_loss,
             target=target,
             states=functools.partial(states_per_parameter, task),
+            optimizer=task.optimizer,
         )
         self._pipeline = self.saved = Pipeline(
             model,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -46,7 +48,7 @@ def decided(question: PartitionQuestion, spread: float = 0.0) -> PartitionFile:
         for number in range(10)
     )
     profile = Profile(kind=ProfileKind.MEASURED, device="", runs=1, modules=modules, joints=())
-    made = decide(profile, _FINGERPRINT, Link(latency=0.01, bandwidth=1e4), question)
+    made = decide([profile], _FINGERPRINT, Link(latency=0.01, bandwidth=1e4), question)
     return PartitionFile.from_json(made.to_json())
 
 
@@ -119,6 +121,48 @@ def test_the_spread_of_a_step_is_that_of_its_modules() -> None:
     assert decided(question).spread == 0
     # Ten modules in one stage, four times alike.
     assert decided(question, spread=0.1).spread == pytest.approx(4 * 0.1 * 10**0.5)
+
+
+def repeats(*profiles: Sequence[float], updates: Sequence[float] = (0.0,) * 4) -> PartitionFile:
+    """Decide by profiles of four modules, whose seconds they are, for two ranks."""
+    found = [
+        Profile(
+            kind=ProfileKind.MEASURED,
+            device="",
+            runs=1,
+            modules=tuple(
+                ModuleCost(
+                    name=f"layers.{n}", forward=each, backward=0.0, crossing=4, update=update
+                )
+                for n, (each, update) in enumerate(zip(seconds, updates, strict=True))
+            ),
+            joints=(),
+        )
+        for seconds in profiles
+    ]
+    question = PartitionQuestion(partitions=2, microbatches=4)
+    return PartitionFile.from_json(decide(found, _FINGERPRINT, Link(), question).to_json())
+
+
+def test_the_optimizers_step_is_the_last_of_a_rank_and_moves_cuts() -> None:
+    plain = repeats((1.0, 1.0, 1.0, 1.0))
+    even = repeats((1.0, 1.0, 1.0, 1.0), updates=(0.5, 0.5, 0.5, 0.5))
+    uneven = repeats((1.0, 1.0, 1.0, 1.0), updates=(0.0, 0.0, 8.0, 8.0))
+
+    assert even.step == plain.step + 1
+    assert (plain.starts, uneven.starts) == (("layers.2",), ("layers.3",))
+    assert [each.update for each in uneven.stages] == [8, 8]
+    assert not {"update", "regret"} & set(re.findall(r"\w+", plain.to_json()))  # as it was before
+
+
+def test_the_range_is_that_of_repeated_profiles_beyond_which_no_cuts_are_called_best() -> None:
+    alike = repeats((1.0, 1.0, 1.0, 1.0), (1.1, 1.1, 1.1, 1.1), (1.2, 1.2, 1.2, 1.2))
+    others = repeats((1.0, 1.0, 1.0, 1.0), (4.0, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 1.0))
+
+    assert alike.spread == pytest.approx(0.1 * alike.step / 1.1)
+    assert (alike.regret, alike.runs) == (0, 3)
+    assert (others.gap, others.starts) == (0, ("layers.2",))
+    assert others.regret == pytest.approx((4 * 5 + 2) / (4 * 4 + 3) - 1)
 
 
 def test_choices_leave_out_impossible_schedules_and_report_what_does_not_fit() -> None:

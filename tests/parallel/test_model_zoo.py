@@ -64,7 +64,7 @@ def test_a_llama_of_7_billion_parameters_is_estimated_in_four_stages() -> None:
     )
     costs = profile(model, sample, device=torch.device("cpu"), kind=ProfileKind.ESTIMATED)
     found = decide(
-        costs,
+        [costs],
         fingerprint.compute(model, sample.arguments),
         Link(),
         PartitionQuestion(partitions=4, microbatches=8),

@@ -261,7 +261,7 @@ def file_of(chain: Chain, question: PartitionQuestion) -> PartitionFile:
         joints=chain.joints,
         ties=chain.ties,
     )
-    decided = decide(profile, _FINGERPRINT, chain.link, question)
+    decided = decide([profile], _FINGERPRINT, chain.link, question)
     return PartitionFile.from_json(decided.to_json())  # which checks what is in it
 
 

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+import numpy as np
 import torch
 from architectures import ARCHITECTURES, Gpt
 from torch import nn
@@ -21,6 +22,7 @@ from launcher.errors import ParallelError
 from launcher.parallel import boundaries, cut, recompute
 from launcher.parallel.partitioning import Chain, CutProblem, best
 from launcher.parallel.profiling import (
+    ProcessMemory,
     Profile,
     ProfileKind,
     Sample,
@@ -179,6 +181,66 @@ def test_seconds_are_those_of_each_module() -> None:
     for each, (forward, backward) in zip(found.modules, planted, strict=True):
         assert each.forward >= forward  # a sleep is never shorter
         assert each.backward >= backward
+
+
+class Scratch(torch.autograd.Function):
+    """Takes memory that torch does not count, as kernels do, on the way there and back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, size: int) -> torch.Tensor:
+        ctx.size = size
+        np.ones(size, np.uint8)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        np.ones(2 * ctx.size, np.uint8)
+        return gradients[0], None
+
+
+class Kernel(nn.Module):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(()))
+        self.size = size
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return Scratch.apply(x * self.weight, self.size)  # type: ignore[no-any-return]
+
+
+def test_what_a_module_needs_is_measured_with_what_torch_does_not_count() -> None:
+    if not ProcessMemory(CPU).is_known:
+        pytest.skip("the peak of resident bytes is reset on Linux with glibc only")
+    model = nn.Sequential(Kernel(1), Kernel(2**24), Kernel(2**22))
+    needs = [
+        each.passing
+        for each in profile(
+            model, Sample(arguments={"input": torch.ones(2, 2)}), device=CPU
+        ).modules
+    ]
+    least = min(needs)
+    assert [each - least for each in needs] == pytest.approx([0, 2**25, 2**23], abs=2**20)
+
+
+@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.AdamW])
+def test_the_optimizers_step_is_timed_on_copies(make: Any) -> None:
+    class Slow(make):  # type: ignore[misc]
+        def step(self) -> None:
+            mine = [each for group in self.param_groups for each in group["params"]]
+            time.sleep(sum(each.numel() for each in mine) / 1e5)
+            super().step()
+
+    model = nn.Sequential(nn.Linear(100, 100), nn.Linear(100, 200), nn.ReLU())
+    before = [each.detach().clone() for each in model.parameters()]
+    sample = Sample(arguments={"input": torch.ones(2, 100)})
+    found = profile(
+        model, sample, device=CPU, optimizer=lambda parameters: Slow(parameters, lr=0.1)
+    )
+
+    assert all(map(torch.equal, before, model.parameters()))
+    first, second, none = (each.update for each in found.modules)
+    assert (first >= 0.09, second >= 0.18, none) == (True, True, 0)  # 0.101 and 0.202 s
+    assert [each.update for each in profile(model, sample, device=CPU).modules] == [0, 0, 0]
 
 
 @pytest.mark.long

@@ -58,7 +58,7 @@ def partition() -> PartitionFile:
     model = nn.Sequential(*(nn.Linear(16, 16) for _ in range(6)))
     sample = Sample(arguments={"input": torch.zeros(4, 16)})
     return decide(
-        profile(model, sample, device=torch.device("cpu")),
+        [profile(model, sample, device=torch.device("cpu"))],
         fingerprint.compute(model, sample.arguments),
         Link(),
         PartitionQuestion(partitions=2, microbatches=4),

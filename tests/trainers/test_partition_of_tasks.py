@@ -69,7 +69,7 @@ def test_the_model_of_a_task_is_measured_at_its_microbatch(tmp_path: Path) -> No
     assert found.task == "task:make"
     assert found.fingerprint.example == ("[4, 8] float32",)  # 32 samples, 2 replicas, 4 parts
     assert found.fingerprint.calls == tuple("01234567")
-    assert (found.profile, found.runs, found.link.source) == ("measured", 10, "measured")
+    assert (found.profile, found.runs, found.link.source) == ("measured", 15, "measured")
     assert [each.states for each in found.modules] == [each.gradients for each in found.modules]
     assert found.modules[3].kept == 0  # it is computed again
     assert len(found.starts) == 1

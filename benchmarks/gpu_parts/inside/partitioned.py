@@ -31,4 +31,4 @@ def profiled(subject: Subject, device: torch.device) -> Profile:
 def decided(costs: Profile, link: Link, **question: Any) -> PartitionFile:
     """Decide the cuts for the fastest step."""
     unnamed = Fingerprint(parameters={}, calls=(), example=(), torch=torch.__version__)
-    return decide(costs, unnamed, link, PartitionQuestion(precision=PRECISION, **question))
+    return decide([costs], unnamed, link, PartitionQuestion(precision=PRECISION, **question))

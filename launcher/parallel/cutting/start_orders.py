@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -18,6 +18,9 @@ from launcher.parallel.cuts import Pins
 from launcher.parallel.cutting.shapes import has_weights, shapes_only
 from launcher.shared import PartitionFile
 
+if TYPE_CHECKING:
+    from launcher.parallel.profiling import MakeOptimizer
+
 
 def resolve_starts(
     model: nn.Module,
@@ -27,6 +30,7 @@ def resolve_starts(
     loss: Callable[[Any, Any], torch.Tensor] | None = None,
     target: object = None,
     states: Callable[[], int] = lambda: 2,
+    optimizer: MakeOptimizer | None = None,
 ) -> Sequence[str] | Pins:
     """Return the first module of each stage but the first, or the pins, as the job sets them.
 
@@ -34,7 +38,7 @@ def resolve_starts(
 
     example, loss, target: the arguments, loss and target of one microbatch, for auto_partition.
     states: returns how many tensors the optimizer keeps per parameter; called for auto_partition,
-        on rank 0.
+        on rank 0. optimizer: makes the job's, of a list of parameters, whose step is then timed.
 
     Raises ParallelError for a file of another model, and if no cuts can be found.
     """
@@ -52,7 +56,15 @@ def resolve_starts(
             )
         from launcher.parallel.partitioning import auto_partition
 
-        found = auto_partition(model, world, example, loss=loss, target=target, states=states)
+        found = auto_partition(
+            model,
+            world,
+            example,
+            loss=loss,
+            target=target,
+            states=states,
+            optimizer=optimizer,
+        )
         return found.starts
     return job.starts
 

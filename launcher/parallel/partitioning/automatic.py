@@ -16,7 +16,7 @@ from launcher.errors import ParallelError
 from launcher.parallel import fingerprint
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.partitioning.decision import PartitionQuestion, decide
-from launcher.parallel.profiling import Sample, link_speed, profile
+from launcher.parallel.profiling import MakeOptimizer, Sample, link_speed, profile, repeated
 from launcher.shared import Fingerprint, Link, Objective, PartitionFile, Schedule
 
 #: The file with the decision, in the job's output folder.
@@ -31,6 +31,7 @@ def auto_partition(
     loss: Callable[[Any, Any], torch.Tensor] | None,
     target: object,
     states: Callable[[], int],
+    optimizer: MakeOptimizer | None,
 ) -> PartitionFile:
     """Return the partition of a model, the same on all ranks; all of them call it.
 
@@ -43,7 +44,7 @@ def auto_partition(
     if world.rank == 0:
         sample = Sample(arguments=example, target=target, loss=loss)
         try:
-            broadcast = [_decide(model, world, sample, link, states()).to_json()]
+            broadcast = [_decide(model, world, sample, link, states(), optimizer).to_json()]
         except Exception as error:  # noqa: BLE001 (the other ranks wait for it, and raise it too)
             broadcast = [_as_parallel_error(error)]
     dist.broadcast_object_list(broadcast, src=0, device=world.device)
@@ -65,7 +66,12 @@ def _as_parallel_error(error: Exception) -> ParallelError:
 
 
 def _decide(
-    model: nn.Module, world: ParallelContext, sample: Sample, link: Link, states: int
+    model: nn.Module,
+    world: ParallelContext,
+    sample: Sample,
+    link: Link,
+    states: int,
+    optimizer: MakeOptimizer | None,
 ) -> PartitionFile:
     """Decide on rank 0, or reuse an earlier decision of this job that matches."""
     here = fingerprint.compute(model, sample.arguments)
@@ -73,10 +79,17 @@ def _decide(
     question = _question(world)
     if path.exists() and _matches(earlier := PartitionFile.read(path), here, question):
         return earlier
-    costs = profile(
-        model, sample, device=world.device, precision=world.job.precision, states=states
+    found = repeated(
+        lambda: profile(
+            model,
+            sample,
+            device=world.device,
+            precision=world.job.precision,
+            states=states,
+            optimizer=optimizer,
+        )
     )
-    partition = decide(costs, here, link, question)
+    partition = decide(found, here, link, question)
     _write(partition, path)
     print(
         f"partition: for {partition.objective}, stages start at {', '.join(partition.starts)}; a "

@@ -48,6 +48,11 @@ class Chain:
         return _sums([each.backward for each in self.modules])
 
     @cached_property
+    def update(self) -> Table:
+        """Seconds of the optimizer's step of a stage."""
+        return _sums([each.update for each in self.modules])
+
+    @cached_property
     def ends(self) -> npt.NDArray[np.float64]:
         """Seconds that a cut before each module costs each of its two stages, in both directions.
 

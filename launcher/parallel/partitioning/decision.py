@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +13,7 @@ from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
 from launcher.parallel.partitioning.optimum import CutProblem, best
 from launcher.parallel.partitioning.simulated_search import ALL, Bounded, fastest, search
-from launcher.parallel.profiling import Profile
+from launcher.parallel.profiling import Profile, median_profile
 from launcher.shared import (
     Fingerprint,
     Link,
@@ -74,12 +74,19 @@ class PartitionQuestion:
 
 
 def decide(
-    profile: Profile, fingerprint: Fingerprint, link: Link, question: PartitionQuestion
+    profiles: Sequence[Profile], fingerprint: Fingerprint, link: Link, question: PartitionQuestion
 ) -> PartitionFile:
-    """Return the best cuts of a model. Raises ParallelError where there are none."""
+    """Return the best cuts of a model, by the medians of its profiles.
+
+    Raises ParallelError where there are none.
+    """
+    profile = median_profile(profiles)
     chain = _chain(profile, link, question)
     found = _predicted(chain, question)
     cuts = found.cuts
+    repeats = list(_repeats(profiles, link, question, cuts.places))
+    steps = [each.step for each in repeats]
+    spread = step_spread(chain, question.orders, cuts.places, found.stages)
     return PartitionFile(
         task=question.task,
         fingerprint=fingerprint,
@@ -103,12 +110,32 @@ def decide(
         starts=tuple(profile.modules[place].name for place in cuts.places),
         stages=found.stages,
         step=found.step,
-        spread=step_spread(chain, question.orders, cuts.places, found.stages),
+        spread=max(spread, (max(steps) - min(steps)) / 2),
         bound=cuts.bound,
         gap=cuts.gap,
         memory_gap=cuts.memory_gap,
+        regret=max(each.regret for each in repeats),
         choices=tuple(_choices(chain, question, found)),
     )
+
+
+class _Repeat(NamedTuple):
+    """The cuts by one of several profiles: their step, and how much longer it is than the best."""
+
+    step: float
+    regret: float
+
+
+def _repeats(
+    profiles: Sequence[Profile], link: Link, question: PartitionQuestion, places: tuple[int, ...]
+) -> Iterator[_Repeat]:
+    for each in profiles:
+        chain, orders = _chain(each, link, question), question.orders
+        step = play(chain, orders, places, predict_stages(chain, orders, places)).seconds
+        best_step = step
+        if len(profiles) > 1 and question.objective is Objective.SPEED:
+            best_step = min(step, _predicted(chain, question, _LESS).step)
+        yield _Repeat(step, step / best_step - 1 if best_step else 0.0)
 
 
 def _chain(profile: Profile, link: Link, question: PartitionQuestion) -> Chain:

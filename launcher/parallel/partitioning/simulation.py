@@ -43,7 +43,7 @@ class Simulation:
     def times(self) -> tuple[Table, Table, Table, Table]:
         """Seconds of stages between places: forward, backward, sending, and once at the end.
 
-        The last ones are those that a rank exchanges gradients at least, however others are cut.
+        The last ones are those of a rank's exchanges, at least, and of its optimizer.
         """
         ends = self.chain.ends
         sending = ends[:, None] + ends[None, :]
@@ -55,10 +55,11 @@ class Simulation:
 
     @cached_property
     def _exchange(self) -> Table:
-        """Seconds in which stages average their gradients over the replicas."""
+        """Seconds in which stages average their gradients over the replicas, and are updated."""
         link, replicas, table = self.chain.link, self.chain.replicas, self.chain.gradients
         messages = link.all_reduce(0, replicas, MESSAGES / self.orders.virtual_stages)
-        return np.where(table > 0, messages + link.all_reduce(1, replicas, 0) * table, 0.0)
+        averaged = np.where(table > 0, messages + link.all_reduce(1, replicas, 0) * table, 0.0)
+        return averaged + self.chain.update
 
     @cached_property
     def _tied(self) -> Table:

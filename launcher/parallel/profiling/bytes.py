@@ -1,11 +1,16 @@
-"""Memory of a pass by module: bytes kept for the backward pass, and bytes needed meanwhile."""
+"""Memory of a pass by module: bytes kept for the backward pass, and bytes needed meanwhile.
+
+Storages are counted; what kernels and the allocator take beside them is measured.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -35,6 +40,11 @@ class AllocationTracker(PassRecorder):
         """Return the bytes that a module has both created and kept."""
         mine = [(where, size) for where, (by, size) in self._kept.items() if by == number]
         return sum(size for where, size in mine if self._created_by[where] == number)
+
+    def include(self, measured: Mapping[int, int]) -> None:
+        """Take what modules were measured to need where it is more than was counted."""
+        for number, count in measured.items():
+            self.passing[number] = max(self.passing[number], count)
 
     def joints(self) -> Iterator[Joint]:
         """Yield the bytes that one module has created and a later one keeps, by pair."""
@@ -121,3 +131,80 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[misc] # torch types it as An
 def place(tensor: torch.Tensor) -> int:
     """Return the address of a tensor's storage, the same for all views of it."""
     return int(tensor.untyped_storage()._cdata)
+
+
+class ProcessMemory:
+    """The bytes in use: of torch on a GPU, else the resident ones of the process."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.is_known = device.type == "cuda" or self._can_reset()
+
+    def _can_reset(self) -> bool:
+        with suppress(OSError, AttributeError):
+            self.begin()
+            return True
+        return False
+
+    def begin(self) -> int:
+        """Give freed memory back, and reset the peak; return the bytes in use."""
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+            return int(torch.cuda.memory_allocated(self.device))
+        ctypes.CDLL(None).malloc_trim(0)
+        _CLEAR.write_text(_RESET_PEAK)
+        return _resident("VmRSS:")
+
+    @property
+    def peak(self) -> int:
+        """The most bytes since `begin`."""
+        if self.device.type == "cuda":
+            return int(torch.cuda.max_memory_allocated(self.device))
+        return _resident("VmHWM:")
+
+
+#: Linux's switch for the peak of resident bytes (proc(5), clear_refs), and what resets it.
+_CLEAR, _RESET_PEAK = Path("/proc/self/clear_refs"), "5"
+_STATUS = Path("/proc/self/status")
+#: Bytes by which the kernel's counts, which each CPU adds in parts, may be off.
+_RESOLUTION = 2**20
+
+
+def known_bytes(count: int) -> int:
+    """Return a difference of bytes in use; 0 if it is too small to be known."""
+    return count if count >= _RESOLUTION else 0
+
+
+def _resident(name: str) -> int:
+    """Return resident bytes but for those of files, such as the pages of libraries."""
+    words = _STATUS.read_text().split()
+    all_of_it, *files = (
+        int(words[words.index(each) + 1]) for each in (name, "RssFile:", "RssShmem:")
+    )
+    return (all_of_it - sum(files)) * 1024
+
+
+class PassPeaks(PassRecorder):
+    """Measures what each module needs besides what it keeps, with all that kernels take."""
+
+    def __init__(self, memory: ProcessMemory) -> None:
+        self._memory = memory
+        self.passing: dict[int, int] = defaultdict(int)
+
+    @contextmanager
+    def forward(self, number: int) -> Iterator[None]:
+        """Measure a module's forward pass."""
+        self._memory.begin()
+        yield
+        peak = self._memory.peak
+        self._add(number, known_bytes(peak - self._memory.begin()))
+
+    @contextmanager
+    def backward(self, number: int) -> Iterator[None]:
+        """Measure a module's backward pass."""
+        before = self._memory.begin()
+        yield
+        self._add(number, known_bytes(self._memory.peak - before))
+
+    def _add(self, number: int, count: int) -> None:
+        self.passing[number] = max(self.passing[number], count)

@@ -19,10 +19,21 @@ from launcher.errors import ParallelError
 from launcher.parallel.cuts import boundaries
 from launcher.parallel.cutting.graph import bind, caches_off, in_mode, preserved_random_state
 from launcher.parallel.precision import Precision, autocasting
-from launcher.parallel.profiling.bytes import AllocationTracker
+from launcher.parallel.profiling.bytes import (
+    AllocationTracker,
+    PassPeaks,
+    ProcessMemory,
+    known_bytes,
+)
 from launcher.parallel.profiling.estimate import Rates, StageEstimate, rates
 from launcher.parallel.profiling.passes import Passes, PassRecorder, sum_outputs
-from launcher.parallel.profiling.stage_clock import StageClock, spread
+from launcher.parallel.profiling.stage_clock import (
+    MakeOptimizer,
+    StageClock,
+    Update,
+    spread,
+    updates_of,
+)
 from launcher.parallel.sharding import blocks
 from launcher.parallel.stages import Stage, cut
 from launcher.parallel.tracing import PythonState
@@ -31,8 +42,9 @@ from launcher.shared import Joint, ModuleCost, Tie
 __all__ = ["ProfileKind", "Sample", "Profile", "profile"]
 
 _WARM_UP_PASSES = 3
-#: Timed passes.
-RUNS = 10
+#: Timed passes of a profile, and profiles of a model: passes of one are more alike than profiles.
+RUNS = 5
+REPEATS = 3
 
 
 class ProfileKind(str, enum.Enum):
@@ -88,10 +100,12 @@ def profile(
     kind: ProfileKind = ProfileKind.MEASURED,
     precision: Precision | str | None = None,
     states: int = 2,
+    optimizer: MakeOptimizer | None = None,
 ) -> Profile:
     """Measure or estimate a model. Afterwards it is as before, without gradients.
 
-    device: where it is measured. states: tensors that the optimizer keeps per parameter.
+    device: where it is measured. states: tensors that the optimizer keeps per parameter. optimizer:
+    makes the one whose steps are timed, if any, of parameters.
     Raises ParallelError for a model that cannot be traced from module to module, and passes on the
     model's own errors.
     """
@@ -106,20 +120,54 @@ def profile(
         stack.enter_context(_preserved_state(model, stages[0].changing))
         given = tuple(bind(model, sample.arguments)[0].values())
         passes = Passes(stages=stages, arguments=given, loss=sample.loss_of, autocasting=casting)
+        memory = ProcessMemory(device)
+        before = memory.begin() if memory.is_known else 0
         _warm_up(passes, kind)
+        lasting = _bytes(each for each in model.parameters() if each.requires_grad)
+        fixed = 0
+        if is_measured and memory.is_known:
+            fixed = known_bytes(memory.begin() - before - lasting)
         allocations = _count(model, passes, sample.target)
         clock = StageClock(device) if is_measured else StageEstimate(_rates(device, precision))
         runs = RUNS if is_measured else 1
         for _ in range(runs):
             passes.run(clock)
+        updates = [Update(0.0, 0)] * len(stages)
+        if is_measured:
+            if memory.is_known:
+                peaks = PassPeaks(memory)
+                passes.run(peaks)
+                allocations.include(peaks.passing)
+            if optimizer:
+                updates = updates_of([each.module for each in stages], optimizer, memory)
         return Profile(
             kind=kind,
             device=_name(device),
             runs=runs,
-            modules=tuple(_costs(model, stages, clock, allocations, states)),
+            modules=tuple(_costs(model, stages, clock, allocations, states, updates, fixed)),
             joints=(*_tied(stages, states), *allocations.joints()),
             ties=tuple(_ties(stages)),
         )
+
+
+def repeated(once: Callable[[], Profile]) -> list[Profile]:
+    """Return several profiles of a model; one where it is estimated."""
+    first = once()
+    more = REPEATS - 1 if first.kind is ProfileKind.MEASURED else 0
+    return [first, *(once() for _ in range(more))]
+
+
+def median_profile(profiles: Sequence[Profile]) -> Profile:
+    """Return the medians of the seconds of several profiles of one model."""
+    seconds = ("forward", "backward", "spread", "update")
+    modules = tuple(
+        replace(
+            each[0],
+            **{name: statistics.median(getattr(one, name) for one in each) for name in seconds},
+        )
+        for each in zip(*(one.modules for one in profiles), strict=True)
+    )
+    return replace(profiles[0], modules=modules, runs=sum(each.runs for each in profiles))
 
 
 def _warm_up(passes: Passes, kind: ProfileKind) -> None:
@@ -188,7 +236,10 @@ def _costs(
     clock: StageClock | StageEstimate,
     allocations: AllocationTracker,
     states: int,
+    updates: Sequence[Update],
+    fixed: int,
 ) -> Iterator[ModuleCost]:
+    """Yield the costs of each module. fixed: bytes that the first passes took for good."""
     used = {id(each) for stage in stages for each in _state(stage.module)}
     # Whatever no stage uses is in the first one, so that it is saved (`holdings`).
     rest = [each for each in _state(model) if id(each) not in used]
@@ -206,8 +257,13 @@ def _costs(
             parameters=_bytes((*_state(stage.module), *(() if number else rest))),
             gradients=_bytes(trained),
             states=states * _bytes(trained),
+            update=updates[number].seconds,
             kept=allocations.kept(number),
-            passing=allocations.passing[number],
+            passing=fixed
+            + max(
+                allocations.passing[number],
+                updates[number].passing - allocations.kept(number),
+            ),
             crossing=_bytes(value.like for value in stage.inputs) if number else None,
             returning=_bytes(value.like for value in stage.inputs if value.like.requires_grad)
             if number

@@ -82,6 +82,8 @@ class PartitionFile:
         which did not play the schedule with its exchanges of gradients, and for edited starts.
     gap: the most that the step can be above the optimum, as a fraction of it; 0 if optimal.
     memory_gap: the same for the memory of the largest rank, where that is the objective.
+    regret: the most that the step is above that of other cuts by one of the repeated profiles,
+        whose medians decide, as a fraction.
     """
 
     version: int = VERSION
@@ -111,6 +113,7 @@ class PartitionFile:
     bound: float | None = field(default=None, metadata=LATER)
     gap: float = 0.0
     memory_gap: float = field(default=0.0, metadata=LATER)
+    regret: float = field(default=0.0, metadata=LATER)
     choices: tuple[PartitionChoice, ...] = field(default=())
 
     @cached_property
@@ -203,7 +206,7 @@ class PartitionFile:
         stages = predict_stages(self.costs, self.orders, self.places)
         if [each.start for each in self.stages] == [each.start for each in stages]:
             return self
-        edited = replace(self, stages=stages, bound=None, gap=0.0, memory_gap=0.0)
+        edited = replace(self, stages=stages, bound=None, gap=0.0, memory_gap=0.0, regret=0.0)
         spread = step_spread(self.costs, self.orders, self.places, stages)
         return replace(edited, step=edited.timeline.seconds, spread=spread)
 

@@ -72,6 +72,7 @@ class Sharing:
             parameters=held.parameters,
             gradients=held.gradients,
             states=held.states,
+            update=module.update / self.shard_degree,
             passing=module.passing + (2 * module.block if is_in_block else 0),
         )
 

@@ -17,11 +17,12 @@ class ModuleCost:
         between its quartiles.
     parameters, gradients, states: bytes; states are the optimizer's.
     kept: bytes that it creates and keeps for its backward pass. passing: the most that it needs
-        besides them while it runs.
+        besides them while it runs, or while its parameters are updated.
     crossing, returning: bytes that a cut before it sends forward, and bytes of gradients sent back;
         None where there can be no cut.
+    update: seconds of the optimizer's step on its parameters, once for all microbatches.
     block: bytes of the parameters of the block that it is in, which shards gather together; 0 if
-        some of its parameters are in no block. Absent in files of older Launchers.
+        some of its parameters are in no block. Absent in files of older Launchers, as is `update`.
     """
 
     name: str
@@ -36,6 +37,7 @@ class ModuleCost:
     crossing: int | None = None
     returning: int | None = None
     block: int = field(default=0, metadata=LATER)
+    update: float = field(default=0.0, metadata=LATER)
 
     @property
     def held(self) -> int:

@@ -23,7 +23,8 @@ class StagePrediction:
 
     start: its first module. modules: how many. forward, backward: seconds of one microbatch.
     sending: seconds of transfers over its ends. memory: peak bytes. sent: bytes per microbatch.
-    exchange: seconds of a step to average its gradients with those of its replicas.
+    exchange: seconds of a step to average its gradients with those of its replicas. update: seconds
+    of the optimizer's step.
     """
 
     start: str
@@ -34,6 +35,7 @@ class StagePrediction:
     memory: int
     sent: int
     exchange: float = field(default=0.0, metadata=LATER)
+    update: float = field(default=0.0, metadata=LATER)
 
 
 class CostedModel(Protocol):
@@ -108,6 +110,7 @@ def _predict(
         memory=memory,
         sent=before[1] + after[0],
         exchange=_exchange(model, orders, _gradients(model, first, last)),
+        update=sum(each.update for each in inside),
     )
 
 

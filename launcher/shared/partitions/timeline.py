@@ -3,7 +3,8 @@
 An action begins when its rank is free and its input has arrived. A transfer over a cut takes time
 in both stages, half of it forward and half backward: a rank either computes or sends. After its
 last action a rank exchanges gradients: those of tied parameters with the other ranks that hold
-them, which wait for each other, and then all of them with its replicas.
+them, which wait for each other, and then all of them with its replicas. The optimizer's step of its
+stages is the last.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ class Timed(Protocol):
     """A stage's seconds for one microbatch. sending: transfers over its ends, both directions.
 
     exchange: seconds of a step to average the stage's gradients with those of its replicas.
+    update: seconds of the optimizer's step.
     """
 
     @property
@@ -42,6 +44,11 @@ class Timed(Protocol):
         """Seconds of an exchange with replicas."""
         ...
 
+    @property
+    def update(self) -> float:
+        """Seconds of the optimizer's step."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class StageSeconds:
@@ -51,6 +58,7 @@ class StageSeconds:
     backward: float
     sending: float = 0.0
     exchange: float = 0.0
+    update: float = 0.0
 
 
 class RankTie(NamedTuple):
@@ -81,6 +89,10 @@ def shares(inputs: float = 0.5) -> Mapping[ActionKind, Share]:
     }
 
 
+#: Name of the optimizer's step among what a rank does after its last action.
+OPTIMIZER = "optimizer"
+
+
 class Event(NamedTuple):
     """An action with its start and end, in seconds."""
 
@@ -90,7 +102,10 @@ class Event(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """An exchange of gradients of a rank, with its start and end, in seconds."""
+    """A part of a rank's step after its last action, with its start and end, in seconds.
+
+    partners: of an exchange of gradients; OPTIMIZER for the optimizer's step.
+    """
 
     partners: str
     begin: float
@@ -199,7 +214,10 @@ def _exchanges(
             now[rank] = begin + tie.seconds
             found[rank].append(Exchange("stages with tied parameters", begin, now[rank]))
     for rank, begin in enumerate(now):
-        seconds = sum(each.exchange for each in stages[rank :: orders.ranks])
-        if seconds:
-            found[rank].append(Exchange("replicas", begin, begin + seconds))
+        mine = stages[rank :: orders.ranks]
+        exchange, update = (sum(getattr(each, n) for each in mine) for n in ("exchange", "update"))
+        if exchange:
+            found[rank].append(Exchange("replicas", begin, begin + exchange))
+        if update:
+            found[rank].append(Exchange(OPTIMIZER, begin + exchange, begin + exchange + update))
     return found

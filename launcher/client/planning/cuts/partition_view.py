@@ -99,6 +99,8 @@ def _proof(partition: PartitionFile) -> str:
     if partition.gap:
         worse = _percent(partition.gap)
         return f"not proven: the best that a search found, at most {worse} above the optimum"
+    if partition.regret:
+        return f"not proven: by one profile, other cuts are {_percent(partition.regret)} shorter"
     cap = "" if partition.memory_cap is None else " within the memory allowed"
     return f"proven: no other cuts have a shorter step{cap}"
 

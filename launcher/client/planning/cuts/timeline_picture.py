@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from launcher.client.show import escaped
-from launcher.shared import ActionKind, Event, Timeline, seconds_text
+from launcher.shared import OPTIMIZER, ActionKind, Event, Timeline, seconds_text
 
 #: The label of each kind of action, and its colours in the first and the last stage of a rank.
 _KINDS = {
@@ -27,6 +27,7 @@ _LEAST_BOX = 16
 _TICK = 90
 #: The label and colour of exchanges of gradients.
 _EXCHANGE = ("exchange of gradients", "#c9b6e4")
+_UPDATE = ("update", "#d9cfa3")
 _INK, _FAINT, _IDLE = "#1f2933", "#d9dee4", "#eef1f4"
 
 #: The events of each rank, in order.
@@ -89,8 +90,8 @@ def _legend(timeline: Timeline) -> Iterator[str]:
     lanes = timeline.events
     kinds = {event.action.kind for lane in lanes for event in lane}
     shown = [(word, colour) for kind, (word, colour, _) in _KINDS.items() if kind in kinds]
-    if any(timeline.exchanges):
-        shown.append(_EXCHANGE)
+    names = {each.partners for lane in timeline.exchanges for each in lane}
+    shown += [_EXCHANGE] * bool(names - {OPTIMIZER}) + [_UPDATE] * (OPTIMIZER in names)
     x = float(_LEFT)
     for word, colour in shown:
         yield f'<rect x="{x:.0f}" y="40" width="14" height="14" rx="2" fill="{colour}"/>'
@@ -153,11 +154,11 @@ def _boxes(lanes: Lanes, paper: _Paper) -> Iterator[str]:
 
 
 def _exchanges(timeline: Timeline, paper: _Paper) -> Iterator[str]:
-    word, colour = _EXCHANGE
     for rank, exchanges in enumerate(timeline.exchanges):
         top = _y(rank) + (_LANE - _BAR) / 2
         for partners, begin, end in exchanges:
             times = f"{seconds_text(begin)} to {seconds_text(end)}"
+            word, colour = _UPDATE if partners == OPTIMIZER else _EXCHANGE
             yield (
                 f'<rect x="{paper.x(begin):.2f}" y="{top:.0f}" height="{_BAR}" rx="2" '
                 f'width="{paper.x(end) - paper.x(begin):.2f}" fill="{colour}">'

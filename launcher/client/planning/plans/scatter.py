@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from launcher.client.catalogue import dollars_text
-from launcher.client.planning.plans.cluster_candidates import Candidate
+from launcher.client.planning.plans.step_model import Interval
 from launcher.client.show import Block, DotSeries, scatter_block, short_number
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def recommendation_scatter(recommendation: Recommendation) -> ClusterScatter | N
     points = tuple(
         ClusterPoint(
             name=recommendation.name(each),
-            hours=_hours(each, is_whole=is_whole),
-            dollars=_dollars(each, is_whole=is_whole),
+            hours=_amount(each.hours, each.seconds_per_sample / _HOUR, is_whole=is_whole),
+            dollars=_amount(each.total, each.dollars_per_sample, is_whole=is_whole),
             is_pareto=id(each) in pareto,
             is_best=each is recommendation.best,
         )
@@ -89,13 +89,5 @@ def recommendation_scatter(recommendation: Recommendation) -> ClusterScatter | N
     return ClusterScatter(points=points, what=what)
 
 
-def _hours(candidate: Candidate, *, is_whole: bool) -> float:
-    if is_whole and candidate.hours is not None:
-        return candidate.hours.expected
-    return candidate.seconds_per_sample * _MILLION / _HOUR
-
-
-def _dollars(candidate: Candidate, *, is_whole: bool) -> float:
-    if is_whole and candidate.total is not None:
-        return candidate.total.expected
-    return candidate.dollars_per_sample * _MILLION
+def _amount(whole: Interval | None, of_sample: float, *, is_whole: bool) -> float:
+    return whole.expected if is_whole and whole else of_sample * _MILLION
