@@ -30,8 +30,15 @@ import time
 
 from launcher.data import DataLoader
 
+
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
 for batch in DataLoader("pipeline:train_set", batch_size=1, epochs=1):
-    time.sleep(COMPUTE)
+    STEP
 """
 JOB = """\
 entry_point: train.py
@@ -53,8 +60,8 @@ instance_count: 1
 def diagnosed(terminal):
     """Run a job to its end; return what `launcher diagnose --json` says."""
 
-    def diagnosed(job, *, work, compute):
-        path = terminal.write(TRAIN.replace("COMPUTE", str(compute)), job)
+    def diagnosed(job, *, work, step):
+        path = terminal.write(TRAIN.replace("STEP", step), job)
         (terminal.folder / "pipeline.py").write_text(PIPELINE.replace("WORK", work))
         options = ("--local", "--isolation", "process", "--name", "job-1", "--set", "max_run=900")
         ran = terminal("run", path, *options)
@@ -74,7 +81,7 @@ def diagnosed(terminal):
 
 @pytest.mark.long
 def test_workers_that_wait_for_a_disk(diagnosed, terminal):
-    found = diagnosed(JOB, work="time.sleep(0.2)", compute=0.02)
+    found = diagnosed(JOB, work="time.sleep(0.2)", step="time.sleep(0.02)")
 
     assert found["limit"] == "storage-bound"
     assert found["confidence"] in ("high", "medium")
@@ -94,7 +101,7 @@ def test_workers_that_wait_for_a_disk(diagnosed, terminal):
     ],
 )
 def test_a_rank_that_loads_its_data_itself(diagnosed, work, limit):
-    found = diagnosed(ALONE, work=work, compute=0.05)
+    found = diagnosed(ALONE, work=work, step="burn(0.05)")
 
     assert found["limit"] == limit
     if limit == "input-bound":
@@ -104,10 +111,17 @@ def test_a_rank_that_loads_its_data_itself(diagnosed, work, limit):
 
 @pytest.mark.long
 def test_a_script_that_computes(diagnosed):
-    found = diagnosed(ALONE, work="pass", compute=0.1)
+    found = diagnosed(ALONE, work="pass", step="burn(0.1)")
 
     assert (found["limit"], found["confidence"]) == ("compute-bound", "medium")
     assert found["advice"][0]["what"].startswith("do not add a data group")
+
+
+@pytest.mark.long
+def test_a_script_that_sleeps(diagnosed):
+    found = diagnosed(ALONE, work="pass", step="time.sleep(0.1)")
+
+    assert (found["limit"], found["cause"], found["confidence"]) == ("stalled", "sleep", "high")
 
 
 @pytest.mark.long
