@@ -33,7 +33,12 @@ if TYPE_CHECKING:
         has_use,
         mean_of,
     )
-    from launcher.shared.causes.data_wait import explain_wait, judge_own_loading, judge_wait
+    from launcher.shared.causes.data_wait import (
+        LOCAL_WORKERS,
+        explain_wait,
+        judge_own_loading,
+        judge_wait,
+    )
     from launcher.shared.causes.end_cause import (
         EXIT_CODE,
         HOST_DIED,

@@ -172,6 +172,10 @@ CASES = {
     "idle, and not for data": (job(group(0.98, 0.4), data=NO_WAIT), *NOT_SURE),
     "a small unexplained wait": (job(data=data(0.06)), *NOT_SURE),
     "too short a wait": (job(data=data(0.5, Cause.TOO_SHORT)), *NOT_SURE),
+    "late steps of a fifth of a second": (
+        job(passes=(read(("late", "sleep", "", 0.1), seconds=0.2, late_own=0.1),)),
+        *NOT_SURE,
+    ),
     "few steps": (job(data=data(0.5, Cause.LOADING, steps=5)), *NOT_SURE),
     "no wait, of two ranks": (job(group(0.5), data=NO_WAIT, rank_count=2), *NOT_SURE),
     "steps that cannot be separated": (job(**ranks((0.1, None, 0.0), (0.1, None, 0.0))), *NOT_SURE),

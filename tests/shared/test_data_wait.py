@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from launcher.shared import (
+    LOCAL_WORKERS,
     Cause,
     DataWait,
     ObservedRates,
@@ -101,6 +102,9 @@ def test_for_waiting_workers_the_advice_is_more_workers_not_cpus() -> None:
     text = words(replace(BOUND, cpu=0.1))
     assert "about 6 more workers in data_group would remove it" in text
     assert "each used 10% of a CPU, so raise data_service.workers_per_host" in text
+    local = explain_wait(replace(BOUND, cpu=0.1), LOCAL_WORKERS).text
+    assert "about 6 more workers would remove it" in local
+    assert "raise data_service.local_workers" in local
 
 
 def test_workers_that_want_a_cpu_are_not_taken_for_waiting_ones() -> None:

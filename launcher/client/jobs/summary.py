@@ -13,6 +13,7 @@ from launcher.client.jobs.metric_records import final_metrics
 from launcher.errors import JobFailed, JobStopped
 from launcher.shared import (
     FIELD_ERRORS,
+    LOCAL_WORKERS,
     Cause,
     DataWait,
     JobDocument,
@@ -77,7 +78,8 @@ def model_uri(description: TrainingJobDescription) -> str | None:
 def data_groups(document: JobDocument | None) -> str:
     """Return the names of the groups that prepare data, for a sentence."""
     roles = document.roles if document else {}
-    return " and ".join(name for name, role in roles.items() if role is Role.DATA) or "data hosts"
+    names = " and ".join(name for name, role in roles.items() if role is Role.DATA)
+    return names or (LOCAL_WORKERS if document else "data hosts")
 
 
 def _group(

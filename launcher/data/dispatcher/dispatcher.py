@@ -23,7 +23,7 @@ from launcher.runtime import (
     paths_here,
     use_batch_scheduling,
 )
-from launcher.shared import DataPart, Role
+from launcher.shared import LOCAL_WORKERS, DataPart, Role
 
 _TICK = 0.1
 _HEARTBEAT_TICKS = 10
@@ -171,7 +171,8 @@ async def _serve(environment: Environment) -> None:
         data_hosts=cluster.data_hosts,
         local_hosts=cluster.train_group.hosts if environment.local_workers else (),
         start_timeout=environment.document.start_timeout,
-        data_group=" and ".join(group.name for group in cluster.groups if group.role is Role.DATA),
+        data_group=" and ".join(group.name for group in cluster.groups if group.role is Role.DATA)
+        or LOCAL_WORKERS,
     )
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(CLOSE_SIGNAL, stop.set)

@@ -54,6 +54,8 @@ from launcher.shared.causes.observed_rates import ObservedRates
 
 #: Margin kept when fewer workers are advised, because their load is never exactly even.
 _SPARE = 1.1
+#: What prepares the data of a job without a data group, for a sentence.
+LOCAL_WORKERS = "the local workers"
 
 
 def judge_own_loading(
@@ -204,23 +206,26 @@ def _sending(rates: ObservedRates) -> tuple[Cause, str, int | None, float] | Non
 def _more_workers(rates: ObservedRates, group: str, more: int) -> str:
     """Describe how to get `more` additional workers."""
     idle = rates.vcpus - rates.workers
+    is_local = group == LOCAL_WORKERS
+    option = "local_workers" if is_local else "workers_per_host"
+    place = "" if is_local else f" in {group}"
     if rates.is_waiting:
         share = rates.cpu / (rates.work - rates.starved)
         return (
-            f"about {more} more workers in {group} would remove it; each used {share:.0%} of a "
-            "CPU, so raise data_service.workers_per_host"
+            f"about {more} more workers{place} would remove it; each used {share:.0%} of a "
+            f"CPU, so raise data_service.{option}"
         )
     if rates.starved > CPU_STARVED * rates.work:
         return (
-            f"about {more} more vCPU in {group} would remove it; its workers wanted a CPU and had "
+            f"about {more} more vCPU{place} would remove it; its workers wanted a CPU and had "
             f"none for {rates.starved / rates.work:.0%} of their time"
         )
     if idle >= more:
         return (
-            f"about {more} more workers in {group} would remove it, and it has {idle} vCPU without "
-            "one: raise data_service.workers_per_host"
+            f"about {more} more workers{place} would remove it, and it has {idle} vCPU without "
+            f"one: raise data_service.{option}"
         )
-    return f"about {more - max(idle, 0)} more vCPU in {group} would remove it"
+    return f"about {more - max(idle, 0)} more vCPU{place} would remove it"
 
 
 def _resource(rates: ObservedRates, count: int) -> str:

@@ -13,6 +13,7 @@ from launcher.shared.causes.cause import (
     COMPUTING,
     FEWEST_STEPS,
     SEEN_WAITING,
+    SHORTEST,
     SLOW_FIRST,
     WORTH_IT,
     Cause,
@@ -45,10 +46,10 @@ _WORDS = {
 def judge_phases(evidence: Evidence) -> Finding | None:
     """Find a phase, or late steps, that the whole job spends much of its time in."""
     passes = evidence.passes
-    if sum(each.steps for each in passes) < FEWEST_STEPS:
+    total = sum(each.seconds + each.between for each in passes)
+    if sum(each.steps for each in passes) < FEWEST_STEPS or total < SHORTEST:
         return None
     main = longest_stream(passes)
-    total = sum(each.seconds + each.between for each in passes)
     for rule in (_first_epoch, _garbage, _between, _late):
         if found := rule(passes, main, total):
             return found
@@ -59,7 +60,7 @@ def judge_own_waits(evidence: Evidence) -> Finding | None:
     """Find what the script itself waits for in its steps, in a job of one rank without GPUs."""
     total = sum(each.seconds for each in evidence.passes)
     is_alone = evidence.rank_count == 1 and all(group.gpu is None for group in evidence.groups)
-    if not is_alone or not total:
+    if not is_alone or total < SHORTEST:
         return None
     doing = [each for one in evidence.passes for each in one.doing if each.phase == "own"]
     kind, seconds = largest_kind(doing)
