@@ -4,6 +4,7 @@ Clients are killed with SIGKILL between attempts; no attempt is missing, and non
 """
 
 import json
+import re
 import signal
 
 import pytest
@@ -148,3 +149,21 @@ def test_a_client_that_is_killed_between_attempts_is_continued_by_the_same_comma
             assert f"from step {step}" in lines_of(session, name)
         record = json.loads(terminal("status", "rings", "-o", "json").stdout)["record"]
         assert record["attempts"] == ["rings", "rings-2", "rings-3"]
+
+
+@pytest.mark.long
+def test_the_limit_of_cost_is_that_of_all_attempts(terminal, tmp_path, offline):
+    """At $100 a second, which any attempt takes, what is left is less than another may cost."""
+    prices = tmp_path / "prices.csv"
+    prices.write_text("instance_type,price_per_hour\nml.m5.large,360000\nstorage,0\n")
+    job = terminal.write(STEPS % ENDS["exit code"], CLOUD + RETRY % (3, 1) + "max_run: 600\n")
+    with serve(tmp_path / "endpoint", isolation="process") as endpoint:
+        Customer(endpoint, tmp_path / "endpoint").s3.create_bucket(Bucket=BUCKET)
+        terminal.environment |= {**endpoint.environment, "LAUNCHER_PRICES": str(prices)}
+        command = ("run", job, "--session", "aws", "--name", "rings", "--yes", "--max-cost")
+        refused = terminal(*command, "1")
+        (most,) = re.findall(r"may cost \$([\d,.]+)", refused.stderr)
+        ended = terminal(*command, float(most.replace(",", "")) + 50)
+        assert names_of(LocalSession(tmp_path / "endpoint")) == ["rings"]
+    assert (refused.exit_code, ended.exit_code) == (2, 1), ended.stderr
+    assert "job rings-2 is not sent: the job may cost" in ended.stderr

@@ -23,7 +23,7 @@ from launcher.client.sessions import (
 from launcher.client.show import readable
 from launcher.client.spec import JobSpec, Retry
 from launcher.client.submit import is_used
-from launcher.errors import CapacityError, CloudError, JobNotFound
+from launcher.errors import CapacityError, CloudError, JobNotFound, SpecError
 from launcher.shared import HOST_LOST, OUT_OF_CAPACITY, end_cause
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ def run_attempts(
     create: creates the job of an attempt. follow: follows a job until its end, or until the user
     detaches. is_left: returns True once they have, who do not wait for a silent platform.
 
+    An attempt after the first that is refused, as by a limit on the cost of all, is not made.
+
     Raises CapacityError when no combination that the spec allows got instances.
     """
     # The policy chooses each attempt; this is no retry of one call (sessions/retry_policy.py).
@@ -76,14 +78,21 @@ def run_attempts(
     policy = None if isinstance(session, RestartsJobs) else spec.retry
     recorded, unused = recorded_attempts(spec, name, session), attempt_names(name, session)
     names: tuple[str, ...] = (next(unused),)
+    last: Job | None = None
     while True:
         tried = with_types(spec, choices[place.choice])
         attempt = JobAttempt(spec=tried, names=names, spent=spent)
         cause: str | int | None
         try:
-            job = _job_of(attempt, recorded, session, create)
+            try:
+                job = _job_of(attempt, recorded, session, create)
+            except SpecError as error:
+                if last is None:
+                    raise
+                notify(f"job {attempt.name} is not sent: {error.problems[0].what}")
+                return last
             follow(job)
-            job = _followed_on(job, session, follow, notify)
+            job = last = _followed_on(job, session, follow, notify)
             with with_resume_hint(job.name):
                 description = job.description(None if is_left() else notify)
             cause, reason = end_cause(description), str(description.get("FailureReason", ""))
