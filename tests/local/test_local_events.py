@@ -41,7 +41,9 @@ def test_events_are_kept_beside_the_log_and_read_with_it(bench: Bench) -> None:
     bench.session.create_training_job(**request)
     assert bench.end_of()["FinalMetricDataList"][0]["Value"] == 0.5
     (log,) = bench.job_folder().glob("logs/*.log")
-    assert log.read_text() == "printed\n"
+    # Podman's DNS server says this in the first container where there is no syslog.
+    of_engine = "failed to connect to syslog: Initialization\n"
+    assert log.read_text().removeprefix(of_engine) == "printed\n"
     assert events(bench) == ["said"]
     assert bench.lines() == {"algo-1": ["printed", "launcher: said step=1 loss=0.5"]}
 
