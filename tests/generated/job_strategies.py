@@ -58,7 +58,6 @@ _hyperparameters = st.dictionaries(
 )
 _metrics = st.builds(
     MetricDefinition,
-    Retry,
     _letters,
     st.sampled_from(["loss=([0-9.]+)", "(a|b)", "acc: (\\d+)%"]),
 )

@@ -18,7 +18,15 @@ from test_limits import LIMITS, ONE_HOST
 
 import launcher.client.spec
 from launcher.client.request import SourceTree, find_limits
-from launcher.client.spec import DataService, InstanceGroup, JobSpec, MultiWorkerMirrored, check
+from launcher.client.spec import (
+    DataService,
+    InstanceGroup,
+    JobSpec,
+    ModelParallel,
+    MultiWorkerMirrored,
+    as_one_rank,
+    check,
+)
 from launcher.errors import Problem, SpecError
 from launcher.shared import Role
 
@@ -119,6 +127,11 @@ def _put_everything(source: Path) -> None:
     fitting = legal.replace(entry_point="fits.py", instance_count=2)
     told(fitting.replace(distribution=MultiWorkerMirrored()))
     told(legal.replace(data_service=DataService(datasets=("broken:f",))))
+    scripts = [InstanceGroup(name, "local", role=Role.SCRIPT) for name in ("one", "two")]
+    staged = ModelParallel(partitions=2, processes_per_host=2, starts=["head"])
+    for whole in ({"instance_type": None, "instance_groups": scripts}, {"distribution": staged}):
+        with contextlib.suppress(SpecError):
+            as_one_rank(legal.replace(**whole), "pdb")
     for path in BAD.glob("*.yaml"):
         with contextlib.suppress(SpecError):  # of the writing, before any rule
             told(JobSpec.from_yaml(path))

@@ -117,7 +117,7 @@ def age_text(seconds: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _JobReading:
-    """A reading of a listed job. cause: of its failure, in a line; None for any other job."""
+    """A reading of a listed job. cause: where and why it failed, in a line; None if it did not."""
 
     now: TrainingJobDescription
     cause: str | None
@@ -134,7 +134,7 @@ def _read(name: str, session: PlatformSession) -> _JobReading | None:
             from launcher.client.jobs.billing import bill  # free jobs need not wait for it
 
             cost = bill(now)
-        return _JobReading(now=now, cause=failure.cause if failure else None, bill=cost)
+        return _JobReading(now=now, cause=failure.headline if failure else None, bill=cost)
     except LauncherError:  # one job must not hide the others
         return None
 
