@@ -118,7 +118,7 @@ def test_the_table_of_jobs(ran):
     ]
     assert first.startswith("job-1  Completed  ")
     assert first.endswith("  -     1 x local  loss 0.25")
-    assert second.endswith("  -     1 x local  ValueError: no such luck")
+    assert second.endswith("  -     1 x local  ValueError: no such luck (algo-1)")
     assert ran("wait", "job-1").exit_code == 0
     waited = ran("wait", "job-1", "job-2", "-o", "json")
     assert waited.exit_code == 1

@@ -91,12 +91,13 @@ def test_an_old_price_is_marked_in_the_plan_the_summary_and_the_list(terminal, a
     prices = terminal.home / "catalogue" / "prices" / "eu-west-1.csv"
     prices.parent.mkdir(parents=True)
     head = "instance_type,price_per_hour,region,as_of,source"
-    prices.write_text(f"{head}\nml.c5.9xlarge,1.5,eu-west-1,2020-01-31,pricing\n")
+    listed = "eu-west-1,2020-01-31,pricing"
+    prices.write_text(f"{head}\nml.c5.9xlarge,1.5,{listed}\nml.g5.12xlarge,7.09,{listed}\n")
     result = terminal("run", job, "--yes", "--detach", "--name", "digits-1", "-o", "json")
 
     lines = {line.split()[0]: line.split()[-2:] for line in result.stderr.splitlines() if line}
     assert lines["data_group"] == ["$3.00*", "$3.00*"]
-    assert lines["train_group"] == ["$7.09", "$7.09"]
+    assert lines["train_group"] == ["$7.09*", "$7.09*"]
     assert lines["total"] == ["$10.09*", "$10.09*"]
     old = "January 2020* (80 months old; `launcher plan types --update --region eu-west-1` reads"
     assert f"eu-west-1 on-demand prices of {old} AWS's)" in result.stderr
@@ -229,7 +230,8 @@ class Screen:
 def test_on_a_terminal_the_user_is_asked_and_confirms(terminal, aws, job):
     screen = Screen(terminal, job, "--name", "digits-1", "--detach")
     screen.read_until("Send job digits-1? [Y/n]")
-    assert "  type   ml.g5.12xlarge" in screen.shown, "60 columns are too narrow for the table"
+    assert "ml.g5.12xlarge" in screen.shown
+    assert "Not shown in 60 columns: vCPU, GPU" in screen.shown
     assert names(aws) == []
     screen.type("\n")
 

@@ -124,7 +124,7 @@ def test_every_verb_finds_a_job_that_only_sagemaker_has(tmp_path, use, launcher,
         assert [job["name"] for job in json.loads(listed)["jobs"]] == ["cloud-1"]
         assert launcher("list").stdout == ""
 
-        fetched = launcher("download", "cloud-1", tmp_path / "results")
+        fetched = launcher("download", "cloud-1", "--to", tmp_path / "results")
         assert fetched.stdout == f"{tmp_path}/results/model.tar.gz\n"
         assert (tmp_path / "results" / "model.tar.gz").stat().st_size > 0
         stopped = launcher("stop", "cloud-1", "--cloud")

@@ -52,7 +52,10 @@ def test_a_failure_has_one_cause_on_every_screen(terminal, case):
     status = json.loads(terminal("status", "job-1", "-o", "json").stdout)["failure"]
     assert (status["host"], status["cause"]) == (where.partition(" ")[0], cause)
     brief = case.brief or headline
-    assert brief[:59] in terminal("list").stdout
+    place, _, reason = brief.partition(": ")
+    listed = terminal("list").stdout
+    assert reason[:59] in listed
+    assert f"({place.partition(' ')[0]})" in listed
     page = terminal.folder / "job-1.html"
     assert terminal("report", "job-1", "--out", page).exit_code == 0
     (card,) = (

@@ -92,7 +92,7 @@ def test_a_client_follows_each_attempt_and_the_last_one_may_fail(terminal):
     job = terminal.write(STEPS % ENDS["exit code"], terminal.one_host + KEPT + RETRY % (2, 0))
     done = terminal("run", job, *LOCAL)
     assert done.exit_code == 1
-    told = "(job rings is restarted from its last checkpoint: job rings-2)"
+    told = "(job rings is restarted, from its checkpoints if it has any: job rings-2)"
     assert told in done.stderr.splitlines()
     assert "from step 0" in done.stderr
     assert "from step 1" in done.stderr

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.jobs.failure_report import failure_of
+from launcher.client.jobs.failure_report import FailureReport, failure_of
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.metric_records import final_metrics
 from launcher.client.jobs.summary_layout import STATE_COLOURS
@@ -117,7 +117,7 @@ def age_text(seconds: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _JobReading:
-    """A reading of a listed job. cause: where and why it failed, in a line; None if it did not."""
+    """A reading of a listed job. cause: why and where it failed, in a line; None if it did not."""
 
     now: TrainingJobDescription
     cause: str | None
@@ -134,9 +134,14 @@ def _read(name: str, session: PlatformSession) -> _JobReading | None:
             from launcher.client.jobs.billing import bill  # free jobs need not wait for it
 
             cost = bill(now)
-        return _JobReading(now=now, cause=failure.headline if failure else None, bill=cost)
+        return _JobReading(now=now, cause=_reason(failure) if failure else None, bill=cost)
     except LauncherError:  # one job must not hide the others
         return None
+
+
+def _reason(failure: FailureReport) -> str:
+    """Return the cause before the host: a narrow terminal cuts the end."""
+    return f"{failure.cause} ({failure.host})" if failure.host else failure.cause
 
 
 def _notes(bills: Iterable[Bill | None]) -> list[Note]:

@@ -14,6 +14,8 @@ _END_OF_INPUT = "EOF when reading a line"
 class NoTerminal(RuntimeError):
     """The script called breakpoint() on a host, where nobody can answer."""
 
+    __module__ = "builtins"  # a traceback then shows the name alone
+
     def __init__(self) -> None:
         super().__init__(f"breakpoint() waits for a user, and a host has no terminal: {_FIX}")
 

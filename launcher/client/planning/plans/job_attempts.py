@@ -146,7 +146,7 @@ def _followed_on(
     told = ""
     while name := job.next_attempt:
         if name != told:
-            notify(f"job {job.name} is restarted from its last checkpoint: job {name}")
+            notify(f"job {job.name} is restarted, from its checkpoints if it has any: job {name}")
             told = name
         if is_used(name, session):
             job = Job(name, session)

@@ -38,7 +38,7 @@ def with_next_attempt(folder: JobFolder, ended: StoredDescription) -> StoredDesc
     numbered = (numbered_name(made[0], number) for number in numbers)
     name = next(each for each in numbered if not jobs.has(each))
     words = f"exit code {cause}" if isinstance(cause, int) else cause
-    note = f"it ended with {words}: job {name} goes on from its checkpoints"
+    note = f"it ended with {words}: job {name} goes on, from its checkpoints if it has any"
     return {**ended, "LocalNextAttempt": name, "LocalNotes": [*ended["LocalNotes"], note]}
 
 
