@@ -60,6 +60,16 @@ ENDS = {
         [TRAINING],
         None,
     ),
+    "the leader is lost": (
+        "host algo-2 (train): the leader algo-1 does not answer any more: timed out",
+        [TRAINING],
+        "host_lost",
+    ),
+    "an exception in words of a loss": (
+        "host algo-1 (train), rank 0: ValueError: the host died",
+        [TRAINING],
+        None,
+    ),
     "sys.exit": (
         "host algo-1 (train), rank 0: the script called sys.exit(75)\nthe host died",
         [TRAINING],

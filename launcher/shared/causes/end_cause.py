@@ -25,7 +25,11 @@ EXIT_CODE = r"(?:the script called sys\.exit\(|exit code )(?P<code>[1-9]\d*)\)?$
 
 _REPORTED = re.compile(r"host algo-[1-9]\d* \([^)]*\)(?:, rank \d+)?: (?P<cause>[^\n]*)")
 _KILLED = re.compile(r"host algo-[1-9]\d*: killed by SIGKILL\Z")
-_LOSSES = (HOST_DIED, NOT_JOINED, NO_ANSWER, NOBODY_ANSWERS, SILENT)
+#: At the beginning of a cause: an exception may have the same words behind its name.
+_LOSS = re.compile(
+    r"(?:it |the leader algo-[1-9]\d* )?"
+    f"(?:{'|'.join((HOST_DIED, NOT_JOINED, NO_ANSWER, NOBODY_ANSWERS, SILENT))})"
+)
 #: AWS's words for an error of its own, such as the loss of an instance; and for want of instances.
 _OWN_ERRORS = ("InternalServerError", PLATFORM_DIED, MACHINE_RESTARTED)
 _SHORTAGES = ("CapacityError", "Unable to provision requested ML compute capacity")
@@ -48,7 +52,7 @@ def end_cause(description: TrainingJobDescription) -> str | int | None:
     if reason.startswith(_OWN_ERRORS) or _KILLED.search(reason):
         return HOST_LOST
     if found := _REPORTED.search(reason):
-        if any(words in found["cause"] for words in _LOSSES):
+        if _LOSS.match(found["cause"]):
             return HOST_LOST
         code = re.match(EXIT_CODE, found["cause"])
         return int(code["code"]) if code else None
