@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         RETRY_CAUSES,
         SILENT,
         SPOT,
+        cause_text,
         end_cause,
     )
     from launcher.shared.causes.mends import data_hosts_idle, mends

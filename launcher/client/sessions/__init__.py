@@ -76,7 +76,7 @@ if TYPE_CHECKING:
         check_name,
         job_name,
         new_job_name,
-        numbered_name,
+        numbered_names,
     )
     from launcher.client.sessions.job_record import (
         JobOrigin,

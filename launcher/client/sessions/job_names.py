@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import secrets
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from launcher.client.spec import JobSpec
@@ -48,14 +50,20 @@ def job_name(base: str, word: str) -> str:
     return f"{_legal(base)[: NAME_LIMIT - 1 - len(word)].rstrip('-')}-{word}"
 
 
-def numbered_name(name: str, number: int) -> str:
+def _numbered(name: str, number: int) -> str:
     """Return the name of an attempt at a job, "rings-2".
 
-    >>> numbered_name("rings", 2)
+    >>> _numbered("rings", 2)
     'rings-2'
     """
     tail = f"-{number}"
     return name[: NAME_LIMIT - len(tail)].rstrip("-") + tail
+
+
+def numbered_names(name: str, is_used: Callable[[str], bool], first: int = 2) -> Iterator[str]:
+    """Yield the names of further attempts at a job, from a number on, but those of other jobs."""
+    numbered = (_numbered(name, number) for number in itertools.count(first))
+    yield from (each for each in numbered if not is_used(each))
 
 
 def check_name(name: object) -> list[Problem]:

@@ -58,3 +58,8 @@ def end_cause(description: TrainingJobDescription) -> str | int | None:
         return int(code["code"]) if code else None
     ended = _PLATFORMS_CODE.search(reason)
     return int(ended[1]) if ended else description.get("LocalExitCode")
+
+
+def cause_text(cause: str | int | None) -> str:
+    """Return a cause of `end_cause` in words."""
+    return f"exit code {cause}" if isinstance(cause, int) else str(cause)

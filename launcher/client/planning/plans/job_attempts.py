@@ -16,7 +16,7 @@ from launcher.client.sessions import (
     PlatformSession,
     RestartsJobs,
     job_file,
-    numbered_name,
+    numbered_names,
     read_record,
     write_record,
 )
@@ -24,7 +24,7 @@ from launcher.client.show import readable
 from launcher.client.spec import JobSpec, Retry
 from launcher.client.submit import is_used
 from launcher.errors import CapacityError, CloudError, JobNotFound, SpecError
-from launcher.shared import HOST_LOST, OUT_OF_CAPACITY, end_cause
+from launcher.shared import HOST_LOST, OUT_OF_CAPACITY, cause_text, end_cause
 
 if TYPE_CHECKING:
     from launcher.shared import TrainingJobDescription
@@ -107,9 +107,7 @@ def run_attempts(
         if following is None:
             return job
         place = following
-        notify(
-            f"job {attempt.name} {_cause_text(cause)}: {reason.partition(chr(10))[0].rstrip('.')}"
-        )
+        notify(f"job {attempt.name} {_end_text(cause)}: {reason.partition(chr(10))[0].rstrip('.')}")
         known = recorded[len(names) : len(names) + 1]
         names = (*names, *(known or (next(unused),)))
         wait = 0 if known or not place.is_new else (policy or _ONCE).pause(place.attempt)
@@ -198,8 +196,7 @@ def attempt_names(name: str, session: PlatformSession) -> Iterator[str]:
     The first is yielded unseen: it is the user's own, and sending it reports a name that was used.
     """
     yield name
-    numbered = (numbered_name(name, number) for number in itertools.count(2))
-    yield from (each for each in numbered if not is_used(each, session))
+    yield from numbered_names(name, lambda each: is_used(each, session))
 
 
 def detached_warnings(spec: JobSpec, session: PlatformSession) -> Iterator[str]:
@@ -227,10 +224,10 @@ def _no_capacity_message(names: tuple[str, ...], reason: str) -> str:
     return f"job {names[0]} was tried {tries} and got no instances: {reason}\n  fix: {fix}"
 
 
-def _cause_text(cause: str | int | None) -> str:
+def _end_text(cause: str | int | None) -> str:
     if cause == OUT_OF_CAPACITY:
         return "got no instances"
-    return f"ended with {f'exit code {cause}' if isinstance(cause, int) else cause}"
+    return f"ended with {cause_text(cause)}"
 
 
 def _announcement(

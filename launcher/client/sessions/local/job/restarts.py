@@ -6,19 +6,18 @@ last description of the one before it, and a name has one job: nothing is create
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from launcher.client.sessions.job_names import numbered_name
+from launcher.client.sessions.job_names import numbered_names
 from launcher.client.sessions.local.job.job_description import new_description
 from launcher.client.sessions.local.job.job_folder import JobFolder
 from launcher.client.sessions.local.job.job_root import JobRoot
 from launcher.client.sessions.local.job.platform_start import start_platform
-from launcher.shared import end_cause
+from launcher.shared import cause_text, end_cause
 
 if TYPE_CHECKING:
     from launcher.client.sessions.local.job.job_description import StoredDescription
@@ -34,11 +33,10 @@ def with_next_attempt(folder: JobFolder, ended: StoredDescription) -> StoredDesc
     made, retry = settings.attempts or (folder.name,), settings.retry
     if retry is None or not retry.covers(cause) or len(made) >= retry.attempts:
         return ended
-    jobs, numbers = _root(folder), itertools.count(len(made) + 1)
-    numbered = (numbered_name(made[0], number) for number in numbers)
-    name = next(each for each in numbered if not jobs.has(each))
-    words = f"exit code {cause}" if isinstance(cause, int) else cause
-    note = f"it ended with {words}: job {name} goes on, from its checkpoints if it has any"
+    name = next(numbered_names(made[0], _root(folder).has, first=len(made) + 1))
+    note = (
+        f"it ended with {cause_text(cause)}: job {name} goes on, from its checkpoints if it has any"
+    )
     return {**ended, "LocalNextAttempt": name, "LocalNotes": [*ended["LocalNotes"], note]}
 
 
