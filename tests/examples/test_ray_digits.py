@@ -27,7 +27,8 @@ FOLDER = Path(__file__).parents[2] / "examples" / "ray_digits"
 pytestmark = [pytest.mark.library("ray"), pytest.mark.slow]
 
 #: Run in place of the script, with the ids of every batch as they come.
-WITNESS = """
+WITNESS = '''
+import os
 import runpy
 import time
 import ray
@@ -37,13 +38,17 @@ plain = ray.data.DataIterator.iter_torch_batches
 def watched(self, **arguments):
     for batch in plain(self, **arguments):
         ids = batch["id"].tolist()
-        print("ids", *ids, f"at {time.monotonic():.3f}", flush=True)
+        tell("ids " + " ".join(map(str, ids)) + f" at {time.monotonic():.3f}")
         yield batch
-    print("read to the end", flush=True)
+    tell("read to the end")
+
+def tell(line):
+    """One write with a line of its own: Ray's threads print too, and may have an open line."""
+    os.write(1, f"\\n{line}\\n".encode())
 
 ray.data.DataIterator.iter_torch_batches = watched
 runpy.run_path("train.py", run_name="__main__")
-"""
+'''
 #: Ray's workers are kept between epochs: to start one takes seconds of a processor.
 KEPT = 'environment.RAY_idle_worker_killing_time_threshold_ms="600000"'
 #: Of 1,437 samples: an equal split leaves out what is one too many.

@@ -42,7 +42,7 @@ ENDS = {
     "no instances": (REASON, [STARTING], "out_of_capacity"),
     "no instances, after it trained": (REASON, [STARTING, TRAINING], None),
     "a host died": ("host algo-2 (train): the host died", [TRAINING], "host_lost"),
-    "SIGKILL of a host": ("host algo-2: killed by SIGKILL", [TRAINING], "host_lost"),
+    "SIGKILL of a host": ("host algo-2 (train): killed by SIGKILL", [TRAINING], "host_lost"),
     "a host is cut off": (
         "host algo-2 (train): it does not answer any more: its network is cut, or the instance is "
         "lost",
@@ -54,7 +54,17 @@ ENDS = {
         [TRAINING],
         "host_lost",
     ),
-    "SIGKILL of a rank": ("host algo-1 (train), rank 0: killed by SIGKILL", [TRAINING], None),
+    "SIGKILL of a rank": (
+        "host algo-1 (train), rank 0: killed by SIGKILL (memory was not short: 1.0 of 23.0 GiB in "
+        "use)",
+        [TRAINING],
+        None,
+    ),
+    "SIGKILL of a program": (
+        "host algo-1 (data): killed by SIGKILL (memory was not short: 1.0 of 23.0 GiB in use)",
+        [TRAINING],
+        None,
+    ),
     "an exception": (
         "AlgorithmError: host algo-1 (train), rank 0: ValueError: x, exit code: 1",
         [TRAINING],

@@ -33,17 +33,18 @@ def parent(pid):
 
 if step < 2:
     %s
+    time.sleep(600)
 """
-ENDS = {
-    "exit code": "sys.exit(75)",
-    "SIGKILL of the host": "os.kill(first_process(), signal.SIGKILL); time.sleep(600)",
-    "SIGKILL of the platform": """
+#: Until the platform has stored the checkpoint, and forwarded what was printed before it.
+STORED = """
     stored = pathlib.Path(HOME, "storage/checkpoints/my-bucket/kept/step")
     while not stored.exists() or stored.read_text() != str(step + 1):
         time.sleep(0.1)
-    os.kill(parent(first_process()), signal.SIGKILL)
-    time.sleep(600)
-    """,
+"""
+ENDS = {
+    "exit code": "sys.exit(75)",
+    "SIGKILL of the host": f"{STORED}    os.kill(first_process(), signal.SIGKILL)",
+    "SIGKILL of the platform": f"{STORED}    os.kill(parent(first_process()), signal.SIGKILL)",
 }
 RETRY = "retry: {attempts: %d, on: [host_lost, exit: [75]], backoff: %d}\n"
 KEPT = "checkpoint_s3_uri: s3://my-bucket/kept\n"
@@ -58,6 +59,15 @@ def names_of(session):
 
 def status_of(session, name):
     return session.describe_training_job(TrainingJobName=name)["TrainingJobStatus"]
+
+
+def is_kept(session, name):
+    """Return whether the job's keeper runs: before, a killed client leaves a job that has none."""
+    return lambda: (
+        name in names_of(session)
+        and len(session.describe_training_job(TrainingJobName=name)["SecondaryStatusTransitions"])
+        > 1
+    )
 
 
 def has_ended(session, name, status):
@@ -76,7 +86,7 @@ def test_the_keeper_restarts_a_job_whose_client_is_gone(terminal, end):
     job = terminal.write(script, terminal.one_host + KEPT + RETRY % (3, 0))
     session = LocalSession(terminal.home)
     client = terminal.start("run", job, *LOCAL)
-    wait_until(lambda: "rings" in names_of(session))
+    wait_until(is_kept(session, "rings"))
     client.send_signal(signal.SIGKILL)
     client.communicate()
     wait_until(has_ended(session, "rings-3", "Completed"))

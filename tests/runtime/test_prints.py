@@ -13,9 +13,11 @@ import pytest
 from launcher.runtime import REPORTS_VARIABLE
 
 LINES = """
+import sys
 print("epoch", 0, "loss", 0.5)
 print("a line ", end="")
 print("in two parts")
+print("a", "warning", file=sys.stderr)
 print("begun", end="")
 """
 
@@ -38,10 +40,15 @@ def test_a_printed_line_is_one_write_so_that_ranks_do_not_mix_theirs(tmp_path: P
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # keeps writes apart
     with ours, theirs:
         command = [sys.executable, "-u", "-m", "launcher.runtime.launch.rank", str(script)]
-        subprocess.run(command, stdout=theirs, check=True, timeout=540)
+        subprocess.run(command, stdout=theirs, stderr=theirs, check=True, timeout=540)
         theirs.close()
         writes = list(iter(lambda: ours.recv(4096), b""))
-    assert writes == [b"epoch 0 loss 0.5\n", b"a line in two parts\n", b"begun"]
+    assert writes == [
+        b"epoch 0 loss 0.5\n",
+        b"a line in two parts\n",
+        b"a warning\n",
+        b"begun",
+    ]
 
 
 @pytest.mark.long

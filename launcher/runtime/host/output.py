@@ -208,13 +208,14 @@ def print_to(pipe: Path) -> None:
 
 
 def print_whole_lines() -> None:
-    """Make each print() of this process one write, so that lines of several processes do not mix.
+    """Make each print() of this process one write, so that lines do not mix.
 
-    Hosts run Python unbuffered. Then the newline is a separate write, and another process's line
-    can appear before it.
+    Hosts run Python unbuffered. Then the newline is a separate write, and another line can appear
+    before it: of another process, or of another thread on stderr.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True, write_through=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True, write_through=False)
 
 
 def write_log(text: bytes) -> None:

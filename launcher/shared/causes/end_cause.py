@@ -24,7 +24,8 @@ MACHINE_RESTARTED = "this machine was restarted while the job ran"
 EXIT_CODE = r"(?:the script called sys\.exit\(|exit code )(?P<code>[1-9]\d*)\)?$"
 
 _REPORTED = re.compile(r"host algo-[1-9]\d* \([^)]*\)(?:, rank \d+)?: (?P<cause>[^\n]*)")
-_KILLED = re.compile(r"host algo-[1-9]\d*: killed by SIGKILL\Z")
+#: Of a host's first process; hosts report a SIGKILL of another one with what is known of memory.
+_KILLED = re.compile(r"host algo-[1-9]\d* \([^)]*\): killed by SIGKILL\Z")
 #: At the beginning of a cause: an exception may have the same words behind its name.
 _LOSS = re.compile(
     r"(?:it |the leader algo-[1-9]\d* )?"
@@ -33,7 +34,7 @@ _LOSS = re.compile(
 #: AWS's words for an error of its own, such as the loss of an instance; and for want of instances.
 _OWN_ERRORS = ("InternalServerError", PLATFORM_DIED, MACHINE_RESTARTED)
 _SHORTAGES = ("CapacityError", "Unable to provision requested ML compute capacity")
-_PLATFORMS_CODE = re.compile(r"(?:, exit code: |host algo-[1-9]\d*: exit code )(\d+)\s*\Z")
+_PLATFORMS_CODE = re.compile(r", exit code: (\d+)\s*\Z")
 
 
 def end_cause(description: TrainingJobDescription) -> str | int | None:
