@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from launcher.client.cli.screen.live_view import JobView, terminal_lines
     from launcher.client.cli.screen.verb_output import echo, terminal_width, with_exit_code
-    from launcher.client.cli.verb_table import VERBS
+    from launcher.client.cli.verb_table import VERB_GROUPS, VERBS
 
 __getattr__ = open_door(__name__)
 

@@ -48,7 +48,7 @@ plan_options = options(
         show_default=True,
         callback=_regions,
         metavar="REGIONS",
-        help="Regions whose prices are compared, with commas.",
+        help="Regions whose prices are compared, with commas; several by their own prices only.",
     ),
     click.option(
         "--train-hosts",
@@ -67,7 +67,8 @@ plan_options = options(
         "--deadline",
         type=click.FloatRange(min=0, min_open=True),
         metavar="HOURS",
-        help="Leave out clusters that take longer for all epochs.",
+        help="Leave out clusters that take longer for all epochs; the workload needs "
+        "samples_per_epoch and epochs.",
     ),
     click.option(
         "--epochs", type=click.IntRange(min=1), help="Number of epochs, instead of the workload's."
@@ -91,7 +92,7 @@ plan_options = options(
         "path",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Write the recommended cluster as a new job file.",
+        help="Write the recommended cluster as a new job file, with its region in a comment.",
     ),
     click.option("--chart", "is_drawn", is_flag=True, help="Draw price over time of the clusters."),
     click.option(
@@ -102,6 +103,9 @@ plan_options = options(
         help="Write the answer with its picture as a new HTML file.",
     ),
     click.option(
-        "--explain", "is_explained", is_flag=True, help="Show where each number comes from."
+        "--explain",
+        "is_explained",
+        is_flag=True,
+        help="Show where each number of each cluster comes from, and how it differs from the best.",
     ),
 )

@@ -156,7 +156,7 @@ described_job_options = gathered(
         is_eager=True,  # read before --env, which overrides it
         expose_value=False,
         callback=_keep_file,
-        help="Add the variables of a file to it, one NAME=VALUE a line.",
+        help="Add the variables of a file to the environment, one NAME=VALUE a line.",
     ),
     click.option(
         "--env",

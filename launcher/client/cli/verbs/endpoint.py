@@ -20,6 +20,7 @@ from launcher.client.sessions import LocalSession
     "--port",
     type=click.IntRange(0, 65535),
     default=4599,
+    show_default=True,
     help="Port to listen on; 0 picks a free one.",
 )
 @click.option(
@@ -37,7 +38,7 @@ from launcher.client.sessions import LocalSession
     "rates",
     metavar="OPERATION=N",
     multiple=True,
-    help="Requests per second allowed for an API operation.",
+    help="Requests per second of an API operation, or inf; for example GetLogEvents=2. Repeatable.",
 )
 @local_run_options
 @with_output_option
@@ -51,8 +52,9 @@ def endpoint(
 ) -> int:
     """Serve SageMaker's API on this machine.
 
-    Any AWS client runs its training jobs here; S3, CloudWatch Logs, IAM and STS
-    are included. Clients find it by the variables that are printed on stdout.
+    Any AWS client runs its training jobs here; S3, CloudWatch Logs, IAM and STS are included.
+    Clients find it by the shell variables that are printed on stdout. It runs until Ctrl-C; jobs
+    that are running continue. It needs pip install 'hetero-launcher[endpoint]'.
     """
     arguments = local.session_arguments("local")
     server = load_server()

@@ -27,7 +27,8 @@ def init(folder: Path, output: str) -> int:
     Its files go into FOLDER (default: the current one): job.yaml, pipeline.py and train.py. It
     trains a small network on synthetic data: one host trains, another prepares the batches. Editors
     complete job.yaml by .job.schema.json, which `launcher check --schema` prints. In a FOLDER that
-    has a train.py, job.yaml runs that one, and no other script is written.
+    has a train.py, job.yaml runs that one, and no other script is written. Existing files are never
+    overwritten.
     """
     texts = first_job(folder)
     existing = [name for name in texts if (folder / name).exists()]

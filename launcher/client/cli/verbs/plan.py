@@ -54,6 +54,8 @@ def plan(
     """Compare clusters for a workload: step time, bottleneck and cost.
 
     Clusters have one group or two, and each useful number of data hosts; with -o csv, a row each.
+    Nothing is sent to AWS. The exit code is 1 if no cluster keeps to the limits, or none has a
+    price.
     """
     found = recommend(
         Workload.from_yaml(workload),

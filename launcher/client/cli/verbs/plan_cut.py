@@ -42,7 +42,8 @@ def cut(task: str, path: Path, output: str, **asked: Any) -> int:
 
     TASK is "module:name": a launcher.trainers.Task, or a function that returns one. Its model is
     profiled in a separate process, which needs torch. The best cuts, and the measurements behind
-    them, are written to a file that a job takes.
+    them, are written to a file that a job takes. If the model cannot be cut as requested, the exit
+    code is 1, and the error names a request that would work.
 
     `launcher plan cut show FILE` prints the contents of such a file.
     """

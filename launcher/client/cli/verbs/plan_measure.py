@@ -37,7 +37,7 @@ def measure(target: str | None, out: Path | None, output: str, **asked: Any) -> 
 
     TARGET is a dataset such as pipeline:train_set, or a job file, whose datasets are measured; by
     default job.yaml. Each is read by a process of its own, on a copy of the code. The file has the
-    first one. With --from-job, nothing is run.
+    first one; with -o json, all are printed. With --from-job, nothing is run.
     """
     if out:
         check_new(out)

@@ -37,8 +37,7 @@ from launcher.client.cli.screen.verb_output import with_output_option
     "regions",
     multiple=True,
     default=("us-east-1",),
-    show_default="us-east-1",
-    help="Region of the prices; those of us-east-1 replace unknown ones, and are marked. "
+    help="Region of the prices [default: us-east-1], whose prices replace unknown ones, marked. "
     "Repeatable with --update.",
 )
 @click.option("--update", is_flag=True, help="Update the prices and types kept on this machine.")
@@ -65,9 +64,10 @@ def types(
     """Show instance types with their figures and dated prices.
 
     All of them with their hardware and price, or the figures of TYPE, each with its source and
-    date; a figure that no public source gives is left out. --update reads AWS's public price list,
-    which needs no credentials, and asks EC2 for types where there are some. What was there stays
-    until everything new has been read.
+    date. A figure that no public source gives is unknown, never a guess. GiB EACH is the memory of
+    one accelerator, Gbit/s what all network cards together sustain. A price is called old after
+    three months. --update reads AWS's public price list, which needs no credentials, and asks EC2
+    for types where there are some. What was there stays until everything new has been read.
     """
     if (update or name) and ((update and name) or gpus is not None or family or sort):
         raise click.UsageError("give TYPE, --update, or --gpus, --family and --sort")

@@ -21,9 +21,9 @@ def status(
 ) -> int:
     """Show the progress or outcome of job NAME.
 
-    Prints its status, hosts, data, metrics and model. The exit code is the job's own once it has
-    ended; 0 while it runs. With --watch, its state is drawn anew until it ends, without what its
-    programs print; Ctrl-C leaves it running.
+    Prints its status, hosts, data, metrics and model; for a failed job, the cause. The exit code is
+    the job's own once it has ended; 0 while it runs. With --watch, its state is drawn anew until it
+    ends, without what its programs print; Ctrl-C leaves it running.
     """
     job = job_to_read(name, session)
     if is_watched:
