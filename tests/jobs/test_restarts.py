@@ -111,6 +111,35 @@ def test_a_client_follows_each_attempt_and_the_last_one_may_fail(terminal):
     assert session.next_attempt("rings-2") is None
 
 
+#: Verbs that follow a job, and what each prints that is of its last attempt alone.
+FOLLOWING = {
+    ("wait", "rings"): "rings-3  Completed",
+    ("logs", "-f", "rings"): "from step 2",
+    ("metrics", "-f", "rings", "-o", "json"): '"value": 2.0',
+    ("status", "rings", "--watch"): "Job      rings-3",
+}
+
+
+@pytest.mark.long
+def test_whoever_follows_a_job_follows_its_restarts(terminal):
+    own = 'metric_definitions: [{Name: step, Regex: "from step ([0-9]+)"}]\n'
+    described = terminal.one_host + KEPT + own + RETRY % (3, 1)
+    job = terminal.write(STEPS % ENDS["exit code"], described)
+    assert terminal("run", job, *LOCAL, "--detach").exit_code == 0
+    verbs = {words: terminal.start(*words) for words in FOLLOWING}
+    late = terminal("wait", "rings", "--timeout", "0.1")
+    assert late.exit_code == 124
+    printed = {words: verb.communicate() for words, verb in verbs.items()}
+    for words, (out, err) in printed.items():
+        assert verbs[words].returncode == 0, err
+        assert FOLLOWING[words] in out
+        for number in (2, 3):
+            assert err.count(f"from its checkpoints if it has any: job rings-{number})") == 1
+    ended = terminal("logs", "-f", "rings").stdout
+    assert [f"from step {step}" in ended for step in range(4)] == [True, True, True, False]
+    assert "from step 1" not in terminal("logs", "rings").stdout
+
+
 @pytest.mark.long
 def test_a_job_that_is_stopped_before_its_restart_is_not_restarted(terminal):
     job = terminal.write(STEPS % ENDS["exit code"], terminal.one_host + KEPT + RETRY % (3, 3600))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         select_hosts,
     )
     from launcher.client.jobs.job import Job
-    from launcher.client.jobs.job_follower import JobFollower, StateChange
+    from launcher.client.jobs.job_follower import Deadline, JobFollower, StateChange
     from launcher.client.jobs.job_metrics import (
         COLUMNS,
         CollectedSeries,

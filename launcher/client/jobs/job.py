@@ -30,7 +30,7 @@ from launcher.client.sessions import (
     RestartsJobs,
     read_record,
 )
-from launcher.errors import JobFailed, JobStopped, LauncherError
+from launcher.errors import JobFailed, JobNotFound, JobStopped, LauncherError
 from launcher.shared import CODE_CHANNEL, DOCUMENT_FILE, JobDocument, printable
 
 if TYPE_CHECKING:
@@ -158,6 +158,38 @@ class Job:
         """The name of the attempt that its platform makes after this job; None if it makes none."""
         session = self.session
         return session.next_attempt(self.name) if isinstance(session, RestartsJobs) else None
+
+    def attempts(
+        self, notices: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
+    ) -> Iterator[Job]:
+        """Yield this job and, once each has ended, the attempt that its platform makes after it.
+
+        Which is waited for, through the pause of the job's policy.
+
+        notices: called with a sentence about each further attempt. sleep: waits for its creation.
+        """
+        job, tracking, told = self, self._tracking, ""
+        yield job
+        while name := job.next_attempt:
+            if name != told:
+                notices(
+                    f"job {job.name} is restarted, from its checkpoints if it has any: job {name}"
+                )
+                told = name
+            following = Job(
+                name,
+                self.session,
+                poll_seconds=self._poll_seconds,
+                give_up_seconds=self._give_up_seconds,
+                tracking=tracking,
+            )
+            try:
+                following.description()
+            except JobNotFound:
+                sleep(self._poll_seconds or self.session.poll_seconds)
+            else:
+                job = following
+                yield job
 
     def stop(self) -> None:
         """Ask the job to stop; its hosts have 120 seconds to save their work."""

@@ -56,19 +56,22 @@ class Deadline:
         self._timeout = timeout
         self._started = time.monotonic()
 
+    @property
+    def seconds_left(self) -> float | None:
+        """The seconds until the deadline, none less than 0; None without one."""
+        if self._timeout is None:
+            return None
+        return max(0.0, self._started + self._timeout - time.monotonic())
+
     def sleep(self, seconds: float) -> None:
         """Sleep for `seconds`, or until the deadline; raise StillRunning once it has passed."""
-        if self._timeout is None:
-            time.sleep(seconds)
-            return
-        remaining = self._started + self._timeout - time.monotonic()
-        if remaining <= 0:
+        if self.seconds_left == 0:
             after = f" after {readable(self._timeout)}" if self._timeout else ""
             raise StillRunning(
                 f"job {self._job} is still running{after}, and continues: wait again, or follow it "
                 f"with `launcher logs -f {self._job}`"
             )
-        time.sleep(min(seconds, remaining))
+        time.sleep(seconds if self.seconds_left is None else min(seconds, self.seconds_left))
 
 
 class JobFollower:

@@ -17,7 +17,7 @@ from launcher.client.cli.screen.verb_output import (
     print_warnings,
 )
 from launcher.client.jobs import Job, job_record_text, summary_text, with_resume_hint
-from launcher.client.sessions import local_session
+from launcher.client.sessions import TERMINAL_STATUSES, local_session
 from launcher.client.show import NOTE_COLUMN
 from launcher.errors import CloudError, JobStopped
 
@@ -99,21 +99,26 @@ def _awaited_rank(job: Job) -> WaitingRank | None:
     return None
 
 
-def watch(job: Job) -> bool:
-    """Show the state of a job on stderr until it ends; return False if the user left with Ctrl-C.
+def watch(first: Job) -> Job | None:
+    """Show the state of a job, and of its restarts, on stderr; return the last one after its end.
 
-    Nothing of what its programs print is shown.
+    Nothing of what its programs print is shown. None if the user left with Ctrl-C.
     """
+    job = first
     try:
-        with (
-            with_resume_hint(job.name),
-            JobView(job, job.description(print_notice), is_quiet=True) as view,
-        ):
-            job.wait(view.show_line, view.show_state, view.show_notice, polls=view.show_description)
+        for job in first.attempts(print_notice):
+            with with_resume_hint(job.name):
+                _watch(job, job.description(print_notice))
     except KeyboardInterrupt:
         print_detached(job.name)
-        return False
-    return True
+        return None
+    return job
+
+
+def _watch(job: Job, now: TrainingJobDescription) -> None:
+    if now["TrainingJobStatus"] not in TERMINAL_STATUSES:
+        with JobView(job, now, is_quiet=True) as view:
+            job.wait(view.show_line, view.show_state, view.show_notice, polls=view.show_description)
 
 
 def follow_unless_left(job: Job, is_left: bool, *, verbose: bool) -> bool:

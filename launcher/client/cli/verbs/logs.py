@@ -50,22 +50,23 @@ def logs(
 
     Lines are ordered by time, each with its group and host in front. With -o json every line is one
     JSON object; Launcher's own lines add their name as "event" and their "fields". With -f, the
-    exit code is the job's.
+    restarts that its platform makes are followed too, and the exit code is the job's.
     """
-    job = job_to_read(name, session)
+    job = first = job_to_read(name, session)
     try:
-        with with_resume_hint(job.name):
+        with with_resume_hint(first.name):
             printer: Printer = JsonLinePrinter()
             if output == "text":
-                groups = host_groups(job.description(print_notice if follow else None))
+                groups = host_groups(first.description(print_notice if follow else None))
                 printer = LinePrinter(groups, echo, verbose=verbose, with_time=timestamps)
             lines = LineSelection(wanted, printer)
             polls = lines.after_poll
-            for line in job.logs(
-                follow=follow, group=group, host=host, notices=print_notice, polls=polls
-            ):
-                lines(line)
-            lines.release()
+            for job in first.attempts(print_notice) if follow else (first,):
+                for line in job.logs(
+                    follow=follow, group=group, host=host, notices=print_notice, polls=polls
+                ):
+                    lines(line)
+                lines.release()
             status = job.description(print_notice)["TrainingJobStatus"] if follow else ""
     except KeyboardInterrupt:
         print_detached(job.name)

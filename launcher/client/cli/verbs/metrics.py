@@ -36,7 +36,8 @@ def metrics(
     These are its metric definitions and Launcher's own figures: CPU, memory and GPU of the hosts,
     and the progress of training and data. A terminal shows line charts, one for each metric and
     group, with a line for each host; elsewhere a table is printed. With -o json or csv, every value
-    is one JSON object or row. With -f, the exit code is the job's.
+    is one JSON object or row. With -f, the restarts that its platform makes are followed too, and
+    the exit code is the job's.
     """
     job = job_to_read(name, session)
     if not follow:
@@ -45,17 +46,19 @@ def metrics(
     return _follow(job, metric_names, output)
 
 
-def _follow(job: Job, names: tuple[str, ...], output: str) -> int:
+def _follow(first: Job, names: tuple[str, ...], output: str) -> int:
+    job = first
     try:
-        with with_resume_hint(job.name):
-            now = job.description(print_notice)
-            reader = MetricReader(now, names or None, own=True)
-            with closing(metric_output(output, job.name, list(metric_patterns(now)))) as shown:
-                for line in job.logs(
-                    follow=True, notices=print_notice, polls=lambda _: shown.update()
-                ):
-                    for record in reader.read(line):
-                        shown.show(record)
+        with with_resume_hint(first.name):
+            now = first.description(print_notice)
+            with closing(metric_output(output, first.name, list(metric_patterns(now)))) as shown:
+                for job in first.attempts(print_notice):
+                    reader = MetricReader(now, names or None, own=True)
+                    for line in job.logs(
+                        follow=True, notices=print_notice, polls=lambda _: shown.update()
+                    ):
+                        for record in reader.read(line):
+                            shown.show(record)
             status = job.description(print_notice)["TrainingJobStatus"]
     except KeyboardInterrupt:
         print_detached(job.name)

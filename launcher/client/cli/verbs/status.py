@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from launcher.client.cli.options.session_options import job_argument, job_to_read, session_option
-from launcher.client.cli.screen.job_output import print_notice, print_record, print_summary, watch
+from launcher.client.cli.screen.job_output import print_record, print_summary, watch
 from launcher.client.cli.screen.verb_output import with_output_option
-from launcher.client.sessions import TERMINAL_STATUSES
 
 
 @click.command()
@@ -25,11 +24,10 @@ def status(
     the job's own once it has ended; 0 while it runs. With --watch, its state is drawn anew until it
     ends, without what its programs print; Ctrl-C leaves it running.
     """
-    job = job_to_read(name, session)
-    if is_watched:
-        now = job.description(print_notice)
-        if now["TrainingJobStatus"] not in TERMINAL_STATUSES and not watch(job):
-            return 0
+    named = job_to_read(name, session)
+    job = watch(named) if is_watched else named
+    if job is None:
+        return 0
     summary = job.summary()
     print_summary(summary, output)
     if verbose and output == "text":

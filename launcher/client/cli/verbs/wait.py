@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import click
@@ -16,7 +17,7 @@ from launcher.client.cli.screen.verb_output import (
     print_json,
     with_output_option,
 )
-from launcher.client.jobs import EXIT_CODES, with_resume_hint
+from launcher.client.jobs import EXIT_CODES, Deadline, with_resume_hint
 from launcher.errors import StillRunning
 
 
@@ -26,20 +27,22 @@ from launcher.errors import StillRunning
 @session_option
 @with_output_option
 def wait(names: tuple[str, ...], timeout: float | None, session: str | None, output: str) -> int:
-    """Wait until jobs NAMES have ended.
+    """Wait until jobs NAMES have ended, each with the restarts that its platform makes.
 
-    Prints the status of each. The exit code is that of the first of them that did not complete;
-    124 if none failed or was stopped, and some still ran at the timeout.
+    Prints the status of each one's last attempt. The exit code is that of the first of them that
+    did not complete; 124 if none failed or was stopped, and some still ran at the timeout.
     """
     jobs = [job_to_read(name, session) for name in dict.fromkeys(names or (None,))]
-    until = None if timeout is None else time.monotonic() + timeout
+    until = math.inf if timeout is None else time.monotonic() + timeout
     statuses = {}
     late: list[StillRunning] = []
-    for job in jobs:
-        left = None if until is None else max(0.0, until - time.monotonic())
-        with with_resume_hint(job.name):
+    for first in jobs:
+        left = None if timeout is None else max(0.0, until - time.monotonic())
+        deadline = Deadline(first.name, left)
+        with with_resume_hint(first.name):
             try:
-                job.wait(notices=print_notice, timeout=left)
+                for job in first.attempts(print_notice, deadline.sleep):
+                    job.wait(notices=print_notice, timeout=deadline.seconds_left)
             except StillRunning as error:
                 late.append(error)
                 print_error(error)

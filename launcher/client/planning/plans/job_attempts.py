@@ -85,14 +85,15 @@ def run_attempts(
         cause: str | int | None
         try:
             try:
-                job = _job_of(attempt, recorded, session, create)
+                made = _job_of(attempt, recorded, session, create)
             except SpecError as error:
                 if last is None:
                     raise
                 notify(f"job {attempt.name} is not sent: {error.problems[0].what}")
                 return last
-            follow(job)
-            job = last = _followed_on(job, session, follow, notify)
+            for job in made.attempts(notify):
+                follow(job)
+            last = job
             with with_resume_hint(job.name):
                 description = job.description(None if is_left() else notify)
             cause, reason = end_cause(description), str(description.get("FailureReason", ""))
@@ -135,23 +136,6 @@ def _job_of(
         if error.code != "ResourceInUse" or not attempt.spec.retry or not is_ours:
             raise
         return Job(attempt.name, session, tracking=attempt.spec.tracking)
-
-
-def _followed_on(
-    job: Job, session: PlatformSession, follow: Callable[[Job], None], notify: Callable[[str], None]
-) -> Job:
-    """Follow the attempts that the platform itself makes after a job; return the last one."""
-    told = ""
-    while name := job.next_attempt:
-        if name != told:
-            notify(f"job {job.name} is restarted, from its checkpoints if it has any: job {name}")
-            told = name
-        if is_used(name, session):
-            job = Job(name, session)
-            follow(job)
-        else:
-            time.sleep(session.poll_seconds)
-    return job
 
 
 def _is_retried_there(description: TrainingJobDescription, cause: object) -> bool:
