@@ -28,6 +28,8 @@ FILES = {
     },
     "Machines and roles": {
         "no_machines": "A job has machines",
+        "preferences": "Preferred types differ, and each has a count or all have one",
+        "serverless": "A serverless job has no program and no machines of its own",
         "type_beside_groups": "Machines are said in one way",
         "type_misspelled": "An instance type exists",
         "type_without_ml": "An instance type has its prefix",

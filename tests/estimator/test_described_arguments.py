@@ -27,11 +27,11 @@ from launcher.client.spec import Distribution, infer_roles
 from launcher.shared import Role
 
 GOLDEN = Path(__file__).parents[1] / "request" / "golden"
-#: All but those whose hyperparameters are AWS's toolkit's, and the one of fields without names.
+#: All but those whose hyperparameters are AWS's toolkit's, and those of fields without names.
 NAMES = sorted(
     path.stem
     for path in GOLDEN.glob("*.yaml")
-    if not path.stem.startswith("sm") and path.stem != "extra_request"
+    if not path.stem.startswith("sm") and path.stem not in ("extra_request", "serverless")
 )
 
 

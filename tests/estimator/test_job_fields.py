@@ -79,7 +79,10 @@ def stub() -> str:
 
 
 def _attribute(name: str) -> Iterator[str]:
-    yield f"    {name}: SpecAttribute[{FIELDS[name].type}, {ARGUMENTS[name].annotation}]"
+    types = f"{FIELDS[name].type}, {ARGUMENTS[name].annotation}"
+    whole = f"    {name}: SpecAttribute[{types}]"
+    long = [f"    {name}: SpecAttribute[", f"        {types}", "    ]"]
+    yield from [whole] if len(whole) <= 100 else long
     yield from _wrapped(f'"""{inspect.getattr_static(Estimator, name).__doc__}"""', "    ")
 
 

@@ -133,6 +133,9 @@ def job_specs(draw: st.DrawFn, source: Path, data: Path, most_hosts: int = 3) ->
     vpc = draw(st.sampled_from(_VPCS))
     model = st.just(f"file://{data}")
     fields = {name: draw(strategy) for name, strategy in _FIELDS.items()}
+    on_demand = "keep_alive_period_in_seconds" in machines
+    if "instance_preferences" in machines:
+        fields["instance_placement_config"], on_demand = None, True
     return JobSpec(
         entry_point=SCRIPT,
         source_dir=str(source),
@@ -145,7 +148,7 @@ def job_specs(draw: st.DrawFn, source: Path, data: Path, most_hosts: int = 3) ->
         **vpc,
         **fields,
         **draw(_versions()),
-        **draw(_checkpoints(fields["max_run"], is_kept="keep_alive_period_in_seconds" in machines)),
+        **draw(_checkpoints(fields["max_run"], on_demand=on_demand)),
     )
 
 
@@ -173,9 +176,9 @@ def _versions(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def _checkpoints(draw: st.DrawFn, max_run: int, *, is_kept: bool) -> dict[str, Any]:
-    """Checkpoints, and spot instances: not in a warm pool, of which the rules warn."""
-    is_spot = draw(st.booleans()) and not is_kept
+def _checkpoints(draw: st.DrawFn, max_run: int, *, on_demand: bool) -> dict[str, Any]:
+    """Checkpoints, and spot instances: not in a warm pool, nor of preferred types."""
+    is_spot = draw(st.booleans()) and not on_demand
     kept = {
         "checkpoint_s3_uri": draw(_letters.map("s3://bucket/{}".format)),
         "checkpoint_local_path": draw(st.sampled_from([None, "/opt/ml/saved/here"])),
@@ -270,6 +273,11 @@ def _machines(draw: st.DrawFn, most_hosts: int) -> dict[str, Any]:
     kind = st.sampled_from(types)
     if draw(st.booleans()):
         count = draw(st.none() | st.integers(1, most_hosts))
+        if types is CLOUD_TYPES and draw(st.booleans()):
+            preferred = draw(st.permutations(types))[:5]
+            counted = {"InstanceCount": count} if count else {}
+            kinds = ({"InstanceType": each, **counted} for each in preferred)
+            return {"instance_preferences": tuple(kinds)}
         return {"instance_type": draw(kind), "instance_count": count, **draw(_reservations)}
     names = draw(st.lists(_printable, min_size=1, max_size=most_hosts, unique=True))
     spare = most_hosts - len(names)

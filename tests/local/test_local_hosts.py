@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from bench import Bench, channel, group
 
+from launcher.client.jobs import host_groups
+
 
 def seen(bench: Bench, name: str = "job") -> dict[str, Any]:
     """The JSON that each host printed, by host."""
@@ -55,6 +57,22 @@ print(json.dumps({
 }))
 """
 OTHERS_PATHS = ["/data/opt/ml", "/opt/mlx", "a b'c"]
+
+
+def test_of_preferred_types_a_job_gets_the_first(bench: Bench) -> None:
+    preferences = [
+        {"InstanceType": "ml.c5.xlarge", "InstanceCount": 2},
+        {"InstanceType": "ml.m5.xlarge", "InstanceCount": 1},
+    ]
+    resources = {"VolumeSizeInGB": 30, "InstancePreferences": preferences}
+    ended = bench.run("print(json.dumps(me))", ResourceConfig=resources)
+    assert ended["TrainingJobStatus"] == "Completed"
+    selected = {"SelectedInstanceType": "ml.c5.xlarge", "SelectedInstanceCount": 2}
+    assert ended["ResourceConfig"] == {**resources, **selected}
+    (only,) = host_groups(ended)
+    assert (only.instance_type, only.hosts) == ("ml.c5.xlarge", ("algo-1", "algo-2"))
+    for each in seen(bench).values():
+        assert each["current_instance_type"] == "ml.c5.xlarge"
 
 
 OWN_NETWORKS = ("network", "container")

@@ -290,6 +290,17 @@ MUTANTS: tuple[Case, ...] = (
         {"ResourceConfig.InstanceCount": 1},
     ),
     _breaks(
+        "are_preferred_in_one_way",
+        "a type that is preferred twice",
+        PREFERENCES,
+        "ResourceConfig.InstancePreferences[1].InstanceType",
+        {
+            "ResourceConfig.InstancePreferences.1.InstanceType": PREFERENCES[_RESOURCES][
+                "InstancePreferences"
+            ][0]["InstanceType"]
+        },
+    ),
+    _breaks(
         "have_no_fields_of_answers",
         "the type that AWS selected",
         ONE_TYPE,

@@ -36,11 +36,13 @@ NAMES = [
     "file_systems",
     "watched",
     "extra_request",
+    "preferences",
 ]
 #: Jobs that AWS's toolkit, or the image, starts; nothing of Launcher is there to read a document.
 TOOLKIT = ["smddp", "smddp_one_group", "smp"]
 IMAGES_OWN = ["own_command", "algorithm"]
-REQUESTS = [*NAMES, *TOOLKIT, *IMAGES_OWN]
+NO_IMAGE = ["serverless"]
+REQUESTS = [*NAMES, *TOOLKIT, *IMAGES_OWN, *NO_IMAGE]
 
 
 def placement(**fields):

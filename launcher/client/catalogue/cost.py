@@ -145,12 +145,15 @@ def _age(least: int, most: int) -> str:
     return f"{span} {'month' if most == 1 else 'months'} old"
 
 
-def volume_gb(hosts: Iterable[tuple[Iterable[str], int]], size: int) -> int:
-    """Return the GB of the volumes of hosts, given as the types that they may be, and their number.
+def volume_gb(groups: Iterable[Iterable[tuple[str, int]]], size: int) -> int:
+    """Return the most GB of volumes of groups, each given as the types and counts that it may get.
 
     size: of a volume; a host with disks of its own gets none.
     """
-    return sum(count * size for types, count in hosts if not all(map(_has_disks, types)))
+    return size * sum(
+        max((count for name, count in choices if not _has_disks(name)), default=0)
+        for choices in groups
+    )
 
 
 def _has_disks(instance_type: str) -> bool:

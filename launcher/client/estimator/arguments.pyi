@@ -28,6 +28,7 @@ class FrameworkKeywords(TypedDict, total=False):
     task: str | None
     dependencies: PathLike | Iterable[PathLike] | None
     instance_groups: Sequence[GroupLike] | None
+    instance_preferences: Sequence[Mapping[str, Any]] | None
     data_service: DataService | None
     environment: Mapping[str, str] | None
     secrets: Mapping[str, str] | None
@@ -97,6 +98,11 @@ class JobArguments(SpecAttributes):
     """One type of instance instead of groups, such as `ml.g5.xlarge`; `local` is this machine."""
     instance_count: SpecAttribute[int | None, int | None]
     """Number of instances of `instance_type`; one if not given."""
+    instance_preferences: SpecAttribute[
+        Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]] | None
+    ]
+    """Instead of `instance_type`, up to five types that AWS tries in this order: the request's
+    InstancePreferences, such as `{InstanceType: ml.p5.48xlarge, InstanceCount: 1}`."""
     distribution: SpecAttribute[Distribution | None, Distribution | Mapping[str, object] | None]
     """How training starts on several processes, one way of these: `data_parallel` or
     `model_parallel`, also with fields, MPI, or one of AWS's libraries. Without it the script runs
@@ -230,6 +236,7 @@ class JobArguments(SpecAttributes):
         source_dir: PathLike | None = None,
         dependencies: PathLike | Iterable[PathLike] | None = (),
         instance_groups: Sequence[GroupLike] | None = (),
+        instance_preferences: Sequence[Mapping[str, Any]] | None = (),
         distribution: Distribution | Mapping[str, object] | None = None,
         data_service: DataService | None = None,
         hyperparameters: Mapping[str, Any] | None = None,
@@ -301,6 +308,9 @@ class JobArguments(SpecAttributes):
             instance_type: One type of instance instead of groups, such as `ml.g5.xlarge`; `local`
                 is this machine.
             instance_count: Number of instances of `instance_type`; one if not given.
+            instance_preferences: Instead of `instance_type`, up to five types that AWS tries in
+                this order: the request's InstancePreferences, such as `{InstanceType:
+                ml.p5.48xlarge, InstanceCount: 1}`.
             distribution: How training starts on several processes, one way of these:
                 `data_parallel` or `model_parallel`, also with fields, MPI, or one of AWS's
                 libraries. Without it the script runs once per train host.

@@ -96,7 +96,7 @@ def bill(description: TrainingJobDescription) -> Bill | None:
     kept = description.get("WarmPoolStatus", {}).get("ResourceRetainedBillableTimeInSeconds", 0)
     day = day_created(description)
     size = description["ResourceConfig"].get("VolumeSizeInGB", 0)
-    volumes = volume_gb((([type_], count) for _, type_, count in groups), size)
+    volumes = volume_gb(([(kind, count)] for _, kind, count in groups), size)
     return Bill(
         estimate=estimate(groups, catalogue.price_list(day), region, day, volumes),
         billable_seconds=None if billed is None else billed + kept,

@@ -47,11 +47,13 @@ def host_groups(description: TrainingJobDescription) -> list[HostGroup]:
 
 
 def _only_group(resources: ResourceFields) -> GroupFields:
-    """Return the hosts of a job without groups as one group."""
+    """Return the hosts of a job without groups as one group; of preferred types, that selected."""
     group: GroupFields = {"InstanceGroupName": HOMOGENEOUS_GROUP}
-    if "InstanceType" in resources and "InstanceCount" in resources:
-        group["InstanceType"] = resources["InstanceType"]
-        group["InstanceCount"] = resources["InstanceCount"]
+    if name := resources.get("SelectedInstanceType", resources.get("InstanceType")):
+        group["InstanceType"] = name
+    count = resources.get("SelectedInstanceCount", resources.get("InstanceCount"))
+    if count is not None:
+        group["InstanceCount"] = count
     return group
 
 

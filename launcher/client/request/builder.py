@@ -76,8 +76,9 @@ def build_request(spec: JobSpec, placement: JobLocation) -> dict[str, Any]:
         "output_path": placement.output_uri,
         "disable_output_compression": "NONE" if spec.disable_output_compression else None,
         "hyperparameters": _hyperparameters(spec, placement),
-        "environment": _environment(spec, placement),
+        "environment": _environment(spec, placement) or (None if spec.is_serverless else {}),
     }
+    made |= dict.fromkeys(spec.chosen_fields)
     request = {"TrainingJobName": placement.job_name, **fill_paths(spec, made)}
     return add_extra(request, spec)
 
@@ -121,8 +122,14 @@ def _metrics(spec: JobSpec) -> list[dict[str, str]]:
 
 
 def _machines(spec: JobSpec) -> dict[str, Any]:
+    if spec.is_serverless:
+        return {}
     if not spec.instance_groups:
         (group,) = spec.groups
+        if spec.instance_preferences:
+            has_counts = any("InstanceCount" in each for each in spec.instance_preferences)
+            count = spec.instance_count if has_counts else group.instance_count
+            return {"instance_type": spec.instance_type, "instance_count": count}
         return {"instance_type": group.instance_type, "instance_count": group.instance_count}
     groups = [
         {

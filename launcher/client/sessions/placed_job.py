@@ -190,8 +190,8 @@ def place_offline(spec: JobSpec, name: str, region: str = "") -> JobLocation:
 
 def _image(spec: JobSpec, find: Callable[[JobSpec], str | None]) -> tuple[str, list[Problem]]:
     """Return the job's image or, in its place, its algorithm; and the problems found."""
-    if named := spec.image_uri or spec.algorithm_arn:
-        return named, []
+    if (named := spec.image_uri or spec.algorithm_arn) or spec.is_serverless:
+        return named or "", []
     try:
         image = find(spec)
     except SpecError as error:

@@ -52,7 +52,7 @@ def memory_shortages(
     service = spec.data_service
     roles = job_roles(spec)[0] if service else {}
     for group in spec.groups:
-        for name in dict.fromkeys((group.instance_type, *group.alternatives)):
+        for name, _ in spec.choices(group):
             instance = find(name)
             if service is None or instance is None:
                 continue

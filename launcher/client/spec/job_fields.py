@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, field
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, TypeVar, cast
 
 from launcher.client.spec.distributions.base import Distribution
@@ -86,6 +86,12 @@ class JobFields:
         None,
         "Number of instances of `instance_type`; one if not given.",
         "ResourceConfig.InstanceCount",
+    )
+    instance_preferences: Sequence[Mapping[str, Any]] = job_field(
+        (),
+        "Instead of `instance_type`, up to five types that AWS tries in this order: the request's "
+        "InstancePreferences, such as `{InstanceType: ml.p5.48xlarge, InstanceCount: 1}`.",
+        "ResourceConfig.InstancePreferences",
     )
     distribution: Distribution | None = job_field(
         None,
@@ -355,3 +361,12 @@ class JobFields:
         "[Parts of CreateTrainingJob](#other-fields-of-the-request) without a field here; they "
         "are added to the request.",
     )
+
+
+#: What AWS chooses for a serverless job, which has neither code of its own nor machines.
+CHOSEN_FIELDS = frozenset(
+    part.name
+    for part in fields(JobFields)
+    if str(part.metadata["path"]).partition(".")[0]
+    in ("None", "AlgorithmSpecification", "ResourceConfig", "StoppingCondition")
+) - {"base_job_name", "extra_request", "model_uri", "model_channel_name"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
-from launcher.client.spec.job_fields import JobFields
+from launcher.client.spec.job_fields import CHOSEN_FIELDS, JobFields
 from launcher.client.spec.job_parts import (
     FileSystemInput,
     InstanceGroup,
@@ -49,10 +49,37 @@ class JobSpec(JobFields):
     @property
     def groups(self) -> tuple[InstanceGroup, ...]:
         """The machines as groups; a job without groups has one, which trains."""
-        if self.instance_groups or self.instance_type is None:
+        if self.instance_groups or not (preferred := self._preferred()):
             return tuple(self.instance_groups)
+        return (InstanceGroup(HOMOGENEOUS_GROUP, *preferred[0], Role.TRAIN),)
+
+    def choices(self, group: InstanceGroup) -> tuple[tuple[str, int], ...]:
+        """Return the types that a group may get, each with its count, as they are tried."""
+        if self.instance_preferences and not self.instance_groups:
+            return self._preferred()
+        names = dict.fromkeys((group.instance_type, *group.alternatives))
+        return tuple((name, group.instance_count) for name in names)
+
+    def _preferred(self) -> tuple[tuple[str, int], ...]:
+        """Return the types and counts of a job without groups; the rules report malformed ones."""
         count = 1 if self.instance_count is None else self.instance_count
-        return (InstanceGroup(HOMOGENEOUS_GROUP, self.instance_type, count, Role.TRAIN),)
+        if self.instance_type is not None:
+            return ((self.instance_type, count),)
+        return tuple(
+            (name, number if isinstance(number := each.get("InstanceCount"), int) else count)
+            for each in self.instance_preferences
+            if isinstance(each, Mapping) and isinstance(name := each.get("InstanceType"), str)
+        )
+
+    @property
+    def is_serverless(self) -> bool:
+        """True if AWS chooses the machines and what they run."""
+        return "ServerlessJobConfig" in self.extra_request
+
+    @property
+    def chosen_fields(self) -> frozenset[str]:
+        """The fields that the job may not have since AWS chooses."""
+        return CHOSEN_FIELDS if self.is_serverless else frozenset()
 
     @property
     def starts_launcher(self) -> bool:
@@ -84,7 +111,8 @@ class JobSpec(JobFields):
     @property
     def has_token(self) -> bool:
         """True if the job has a token of its own, with which its hosts know each other."""
-        return self.starts_launcher and sum(group.instance_count for group in self.groups) > 1
+        most = [max(count for _, count in self.choices(group)) for group in self.groups]
+        return self.starts_launcher and sum(most) > 1
 
     @property
     def has_remote_source(self) -> bool:

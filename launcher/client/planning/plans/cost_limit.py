@@ -52,6 +52,13 @@ def _unknown(plan: CostPlan, max_cost: float, where: str) -> Iterator[Problem]:
             where=where,
             fix=f"{update_fix(plan.estimate.region)}; or {price_fix(bad[0])}; or omit {where}",
         )
+    if plan.spec.is_serverless:
+        yield Problem(
+            what=f"AWS states no price of a serverless job, so {dollars_text(max_cost)} cannot be "
+            "enforced",
+            where=where,
+            fix=f"omit {where}",
+        )
     for rule in (*plan.spec.rules, *plan.spec.profiler_rules):
         if _BILLED & rule.keys():
             yield Problem(

@@ -18,7 +18,7 @@ from launcher.client.catalogue import (
 from launcher.client.request import JobLocation
 from launcher.client.sessions import PlatformSession, configured_endpoint
 from launcher.client.show import Note, Table, readable, table_html, table_text
-from launcher.client.spec import InstanceGroup, JobSpec, job_roles
+from launcher.client.spec import JobSpec, job_roles
 from launcher.errors import CloudError
 
 #: Between the end of max_run and SIGKILL. Source: API reference, StoppingCondition.
@@ -82,17 +82,10 @@ def plan_job(
     Raises SpecError when the user's own price file is wrong.
     """
     roles, _ = job_roles(spec)
-    first = [_choice(group, group.instance_type) for group in spec.groups]
-    others = [
-        _choice(group, each)
-        for group in spec.groups
-        for each in group.alternatives
-        if each != group.instance_type
-    ]
-    hosts = [
-        ((each.instance_type, *each.alternatives), each.instance_count) for each in spec.groups
-    ]
-    volumes = catalogue.volume_gb(hosts, spec.volume_size)
+    choices = {group.instance_group_name: spec.choices(group) for group in spec.groups}
+    first = [(name, *tried[0]) for name, tried in choices.items()]
+    others = [(name, *each) for name, tried in choices.items() for each in tried[1:]]
+    volumes = catalogue.volume_gb(choices.values(), spec.volume_size)
     prices, region = catalogue.price_list(), _region(session)
     today = catalogue.today()
     return CostPlan(
@@ -103,10 +96,6 @@ def plan_job(
         placement=placement,
         endpoint=configured_endpoint() if session.platform.uses_aws else None,
     )
-
-
-def _choice(group: InstanceGroup, instance_type: str) -> tuple[str, str, int]:
-    return group.instance_group_name, instance_type, group.instance_count
 
 
 def _hourly_price(group: GroupCost) -> float:

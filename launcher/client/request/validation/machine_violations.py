@@ -89,7 +89,7 @@ def have_groups_of_different_names(request: TrainingJobRequest) -> Iterator[Viol
 
 
 def are_preferred_in_one_way(request: TrainingJobRequest) -> Iterator[Violation]:
-    """Check that preferences exclude other choices of machines and count hosts in one place."""
+    """Check that preferences differ, exclude other choices, and count hosts in one place."""
     resources = request.get(_RESOURCES, {})
     preferences = resources.get(_PREFERENCES)
     if preferences is None:
@@ -105,10 +105,20 @@ def are_preferred_in_one_way(request: TrainingJobRequest) -> Iterator[Violation]
         constraint = f"Member must have {_COUNT} in all preferences or in {_RESOURCES}"
         yield Violation(
             path=path,
-            what=f"{_COUNT} is given neither in all preferences nor in {_RESOURCES} alone",
-            fix=f"write {_COUNT} in every preference, or once in {_RESOURCES}",
+            what="the number of instances must be in all preferences, or once for all of them",
+            fix="give every preference a count, or the job one",
             aws_message=constraint_message(path, preferences, constraint),
         )
+    types = [preference.get(_TYPE) for preference in preferences]
+    for index, twice in enumerate(types):
+        if twice in types[:index]:
+            place = (_RESOURCES, _PREFERENCES, index, _TYPE)
+            yield Violation(
+                path=place,
+                what=f"{twice} is preferred twice",
+                fix="remove one of them",
+                aws_message=constraint_message(place, twice, "Member must be unique in the list"),
+            )
 
 
 def have_no_fields_of_answers(request: TrainingJobRequest) -> Iterator[Violation]:

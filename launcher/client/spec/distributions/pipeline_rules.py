@@ -127,12 +127,12 @@ def _rank_problems(spec: JobSpec, model: ModelParallel, path: FieldPath) -> Iter
     """
     partitions, shards = model.parallel.partitions, model.parallel.shard_degree
     for group in _train_groups(spec):
-        for name in (group.instance_type, *group.alternatives):
+        for name, count in spec.choices(group):
             processes = model.processes_on(name)
-            ranks = group.instance_count * processes
+            ranks = count * processes
             if ranks < 1 or is_typo(name):
                 continue
-            hosts = f"{group.instance_count} x {name}, {processes} per host"
+            hosts = f"{count} x {name}, {processes} per host"
             if ranks % partitions:
                 what = f"partitions is {partitions}, which does not divide the ranks: {ranks}"
                 yield _rank_problem((*path, "partitions"), f"{what} ({hosts})", ranks)

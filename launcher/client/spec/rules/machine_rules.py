@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from launcher.client import catalogue
 from launcher.client.spec.field_checks import groups_with_paths, is_typo
+from launcher.client.spec.job_fields import JobFields
 from launcher.client.spec.job_parts import LOCAL_TYPES, InstanceGroup
 from launcher.client.spec.roles import job_roles, leading_group, scope_of
 from launcher.errors import FieldPath, Problem
@@ -22,13 +23,17 @@ if TYPE_CHECKING:
 
 
 _GROUPS = ("instance_groups",)
+_EMPTY = JobFields()
 
 
 def find_problems(spec: JobSpec) -> Iterator[Problem]:
     """Find problems with the machines."""
     yield from _one_way_to_say_it(spec)
+    yield from _preference_problems(spec)
+    yield from _serverless_problems(spec)
     for path, group in groups_with_paths(spec):
-        yield from type_problems(group.instance_type, (*path, "instance_type"))
+        if spec.instance_groups or spec.instance_type:
+            yield from type_problems(group.instance_type, (*path, "instance_type"))
         if group.instance_count < 1:
             yield Problem(
                 path=(*path, "instance_count"),
@@ -43,13 +48,13 @@ def find_problems(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _one_way_to_say_it(spec: JobSpec) -> Iterator[Problem]:
-    if not spec.groups:
+    if not spec.groups and not spec.instance_preferences and not spec.is_serverless:
         yield Problem(
             path=_GROUPS,
             about=(("instance_type",),),
             what="the job has no machines",
             fix="write instance_groups, or instance_type and instance_count "
-            "(instance_type: local is this machine)",
+            "(instance_type: local is this machine), or instance_preferences",
         )
     for field in ("instance_type", "instance_count"):
         if spec.instance_groups and getattr(spec, field) is not None:
@@ -58,6 +63,24 @@ def _one_way_to_say_it(spec: JobSpec) -> Iterator[Problem]:
                 what=f"{field} is given beside instance_groups",
                 fix=f"remove {field}, or instance_groups",
             )
+
+
+def _preference_problems(spec: JobSpec) -> Iterator[Problem]:
+    for index, preference in enumerate(spec.instance_preferences):
+        name, path = preference.get("InstanceType"), ("instance_preferences", index, "InstanceType")
+        if name in LOCAL_TYPES:
+            what, fix = f'"{name}" is given as a preference', f"write instance_type: {name} alone"
+            yield Problem(path=path, what=what, fix=fix)
+        elif isinstance(name, str):  # the model of the API reports others
+            yield from type_problems(name, path)
+
+
+def _serverless_problems(spec: JobSpec) -> Iterator[Problem]:
+    for name in sorted(spec.chosen_fields):
+        if getattr(spec, name) != getattr(_EMPTY, name):
+            what = f"{name} is given for a serverless job, whose machines and program AWS chooses"
+            fix = f"remove {name}, or ServerlessJobConfig from extra_request"
+            yield Problem(path=(name,), what=what, fix=fix)
 
 
 def type_problems(name: str, path: FieldPath) -> Iterator[Problem]:

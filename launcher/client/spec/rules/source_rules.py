@@ -116,7 +116,7 @@ def _references(spec: JobSpec) -> Sequence[str]:
 def _entry_point_problems(spec: JobSpec) -> Iterator[Problem]:
     script = PurePosixPath(spec.entry_point)
     if not spec.entry_point:
-        if needs_script(spec):
+        if needs_script(spec) and not spec.is_serverless:
             fix = 'write "entry_point: ..."'
             if spec.distribution is not None and spec.distribution.runs_tasks:
                 fix += ', or "task: module:function"'

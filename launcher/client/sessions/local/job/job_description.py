@@ -16,6 +16,7 @@ from typing import TypedDict, cast
 from launcher.client.sessions.base import TERMINAL_STATUSES
 from launcher.client.sessions.job_list import summarize_job
 from launcher.client.sessions.local.isolation_level import Isolation
+from launcher.client.sessions.local.job.job_hosts import groups_of
 from launcher.shared import (
     FAILURE_REASON_LIMIT,
     REDACTED,
@@ -136,6 +137,12 @@ def new_description(
     document = cast("StoredDescription", copy.deepcopy(request))
     if TOKEN_VARIABLE in document.get("Environment", {}):
         document["Environment"][TOKEN_VARIABLE] = REDACTED
+    if "InstancePreferences" in document.get("ResourceConfig", {}):
+        ((_, instance_type, count),) = groups_of(request)
+        document["ResourceConfig"] |= {
+            "SelectedInstanceType": instance_type,
+            "SelectedInstanceCount": count,
+        }
     document |= {
         "TrainingJobArn": arn,
         "TrainingJobStatus": "InProgress",

@@ -41,11 +41,16 @@ class LocalHost:
 
 
 def groups_of(request: TrainingJobRequest) -> list[tuple[str, str, int]]:
-    """Return (name, instance type, count) of each group; a job without groups is one group."""
+    """Return (name, instance type, count) of each group; a job without groups is one group.
+
+    Of preferred types a job gets the first: there is room for all of them here.
+    """
     resources = request["ResourceConfig"]
     if groups := resources.get("InstanceGroups"):
         return [(g["InstanceGroupName"], g["InstanceType"], g["InstanceCount"]) for g in groups]
-    return [(HOMOGENEOUS_GROUP, resources["InstanceType"], resources["InstanceCount"])]
+    (first, *_) = resources.get("InstancePreferences") or [resources]
+    count = first.get("InstanceCount", resources.get("InstanceCount", 1))
+    return [(HOMOGENEOUS_GROUP, first["InstanceType"], count)]
 
 
 def hosts_of(request: TrainingJobRequest, network: HostNetwork) -> tuple[LocalHost, ...]:
