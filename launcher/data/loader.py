@@ -91,6 +91,8 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         warning.
     workers: processes to fork beside the script, for map-style datasets where no data group
         prepares the batches; the batches are the same.
+    allow_pickle: pickle what batches hold and has no codec; whoever knows the job's token can then
+        run code in this process.
     timeout: seconds to wait for a batch of the data group; 0 (default): as long as it exists.
     generator: its seed is the seed.
     worker_init_fn: called with the shard's number before a dataset is read, as in torch's workers;
@@ -123,6 +125,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         tensors: bool | None = None,
         pin_memory: bool = False,
         workers: int = 0,
+        allow_pickle: bool = False,
         options: LoaderOptions | None = None,
         num_workers: int = 0,
         prefetch_factor: int | None = None,
@@ -171,6 +174,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
             shards=whole("shards", shards),
             steps=None if steps is None else whole("steps", steps),
             allow_empty=options.allow_empty,
+            allow_pickle=bool(allow_pickle),
             **self._order(),
             **functions.references,
         )
@@ -303,7 +307,8 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         tensors = self._tensors
         if tensors is None and self._spec.collate_fn is None:
             tensors = "torch" in sys.modules
-        return Assembly(tensors=tensors, types=tuple(self._options.types))
+        types, allow_pickle = tuple(self._options.types), self._spec.allow_pickle
+        return Assembly(tensors=tensors, types=types, allow_pickle=allow_pickle)
 
     @property
     def _order_generator(self) -> Any:

@@ -11,6 +11,7 @@ import collections
 import dataclasses
 import datetime
 import enum
+import functools
 from typing import Any, NamedTuple
 import numpy as np
 import torch
@@ -60,6 +61,9 @@ def everything(samples):
 
 def hidden(samples):
     return Hidden(samples)
+
+def pickled(samples):
+    return [functools.partial(everything, samples), Hidden(samples), np.array([1, None])]
 """
 
 CLASSES = """
@@ -79,7 +83,7 @@ Hidden = collections.namedtuple("Hidden", "samples")
 """
 
 SCRIPT = """
-import hashlib, sys
+import functools, sys
 import numpy as np
 import torch
 from launcher.data import DataLoader
@@ -88,6 +92,10 @@ from pipeline import Box, Point
 
 def told(value):
     kind = type(value).__name__
+    if isinstance(value, functools.partial):
+        return f"{kind}:{value.func.__name__}{told(value.args)}"
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return f"{kind}:{value.tolist()}"
     if isinstance(value, torch.Tensor) and value.is_sparse:
         return f"{kind} sparse:{told(value.coalesce().indices())}{told(value.coalesce().values())}"
     if isinstance(value, torch.Tensor):
@@ -115,6 +123,7 @@ try:
     read("unknown", collate_fn="pipeline:hidden")
 except Exception as error:
     print(f"told unknown {error}", flush=True)
+    read("pickled", collate_fn="pipeline:pickled", allow_pickle=True)
 """
 
 
@@ -136,9 +145,11 @@ def test_every_kind_of_batch_is_the_same_from_the_data_group_and_in_process(
     }
     alone = told(make_hosts(files, train=1))
     served = told(make_hosts(files, data=1, train=1, checksums=True))
-    assert len(alone) == 7
+    assert len(alone) == 10
     assert served == alone
-    assert "import it in the script, from elsewhere import Hidden" in alone[-1]
+    assert "import it in the script, from elsewhere import Hidden" in alone[6]
+    assert "partial:everything" in alone[-1]
+    assert "Hidden[" in alone[-1]
     kinds = ["Tensor:torch.bfloat16[4, 2]", "Point[", "Box", "ndarray:<M8[D]", "float64:<f8"]
     kinds += ["Span", "Colour:", "date:", "OrderedDict[", "set:", "Tensor sparse", "Size["]
     for kind in kinds:

@@ -95,8 +95,8 @@ def _same_tensors(one: Any, other: Any) -> bool:
     return same(*(structure.disassemble(tensor)[1][0] for tensor in (one, other)))
 
 
-def frame_of(batch: Any, *, checksums: bool = False) -> wire.WireFrame:
-    tree, parts = structure.disassemble(batch)
+def frame_of(batch: Any, *, checksums: bool = False, allow_pickle: bool = False) -> wire.WireFrame:
+    tree, parts = structure.disassemble(batch, allow_pickle=allow_pickle)
     return wire.WireFrame.pack("run", 3, "algo-1/0/7", tree, parts, checksums=checksums)
 
 
@@ -151,12 +151,17 @@ def through_the_wire(frame: wire.WireFrame) -> tuple[wire.Header, np.ndarray]:
 
 
 def sent_and_rebuilt(
-    batch: Any, *, tensors: bool | None = None, types: tuple[type, ...] = TYPES
+    batch: Any,
+    *,
+    tensors: bool | None = None,
+    types: tuple[type, ...] = TYPES,
+    allow_pickle: bool = False,
 ) -> Any:
     """What a rank gets when this is the batch of a worker."""
-    header, payload = through_the_wire(frame_of(batch))
+    header, payload = through_the_wire(frame_of(batch, allow_pickle=allow_pickle))
     tree, parts = wire.unpack(payload, header.content_bytes)
-    return Assembly(tensors=tensors, types=types).rebuild(tree, parts)
+    assembly = Assembly(tensors=tensors, types=types, allow_pickle=allow_pickle)
+    return assembly.rebuild(tree, parts)
 
 
 def content_of(entry: Any) -> bytes:

@@ -14,7 +14,7 @@ _TASK_KEYWORDS = ("train_data", "validation_data")
 _CALLED, _NAMED = "channel", "EPOCH"
 #: Arguments of the loader that name functions, and those that are numbers.
 _FUNCTIONS = ("collate_fn", "sampler", "batch_sampler")
-_NUMBERS = ("batch_size", "shards")
+_NUMBERS = ("batch_size", "shards", "allow_pickle")
 
 
 @dataclass(frozen=True, kw_only=True)

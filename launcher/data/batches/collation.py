@@ -2,8 +2,8 @@
 
 The result has the types that torch gives: a namedtuple stays one, another tuple becomes a list,
 a list stays one, and texts are unchanged. Unlike torch, it also accepts complex numbers,
-dataclasses, fixed strings and dates. It differs from torch in two cases: mappings and lists of a
-class without a codec are refused, and ints mixed with floats become float64, not float32.
+dataclasses, fixed strings and dates. It differs from torch in one case: ints mixed with floats
+become float64, not float32.
 """
 
 from __future__ import annotations
@@ -72,11 +72,10 @@ def collate(samples: Sequence[Any]) -> Any:
 
 def _collate_mapping(samples: Sequence[Any]) -> Any:
     first = samples[0]
-    if type(first) is not dict:
-        registry.check(type(first))
     parts = {key: collate([sample[key] for sample in samples]) for key in first}
     if type(first) is dict:
         return parts
+    parts = _in_pickle(type(first), parts)
     if not isinstance(first, MutableMapping):
         return type(first)(parts)
     clone = copy.copy(first)  # keeps what the class holds beside its items, as torch does
@@ -95,19 +94,35 @@ def _collate_elements(samples: Sequence[Any]) -> Any:
     first = samples[0]
     if is_named := hasattr(first, "_fields"):
         _check_one_class(samples)
-    if has_class := isinstance(first, list) and type(first) is not list:
-        registry.check(type(first))
     if len(sizes := sorted({len(sample) for sample in samples})) > 1:
         raise DataError(
             f"the samples of a batch have different numbers of parts, {sizes[0]} and {sizes[1]}: "
             "make them alike in the dataset, or give the loader a collate_fn"
         )
     parts = [collate(part) for part in zip(*samples, strict=True)]
-    if has_class:
+    if isinstance(first, list) and type(first) is not list:
+        parts = _in_pickle(type(first), parts)
         clone = copy.copy(first)  # keeps what the class holds beside its items, as torch does
         clone[:] = parts
         return clone
     return type(first)._make(parts) if is_named else parts
+
+
+def _in_pickle(kind: type, parts: Any) -> Any:
+    """Return the parts of a container; as tensors if it has no codec, since it may be pickled."""
+    if "torch" not in sys.modules or registry.of(kind) is not None:
+        return parts
+    return _as_tensors(parts)
+
+
+def _as_tensors(part: Any) -> Any:
+    if isinstance(part, np.ndarray):
+        return tensors.as_tensor(part)
+    if type(part) is dict:
+        return {key: _as_tensors(each) for key, each in part.items()}
+    if type(part) is list:
+        return list(map(_as_tensors, part))
+    return type(part)._make(map(_as_tensors, part)) if hasattr(part, "_make") else part
 
 
 def _numbers(samples: Sequence[object]) -> Array:

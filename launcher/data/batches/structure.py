@@ -2,8 +2,8 @@
 
 A batch is any nesting of lists, tuples, dicts, NamedTuples, dataclasses, enums and objects with a
 codec over arrays, tensors, numbers, str, bytes and None. Its *tree* is JSON, so nothing that
-crosses the wire is ever unpickled, imported or executed. A str, an int of 64 bits, a float, a bool
-and None represent themselves, and a list begins with its kind:
+crosses the wire is unpickled or executed, unless the script allows pickles. A str, an int of 64
+bits, a float, a bool and None represent themselves, and a list begins with its kind:
 
     ["array", i]  ["tensor", i]  ["tensor", i, "bfloat16"]  ["scalar", i]      of array i
     ["bytes", i]  ["text", i]                                                  in array i
@@ -11,9 +11,11 @@ and None represent themselves, and a list begins with its kind:
     ["list", part, ...]  ["tuple", part, ...]  ["dict", key, value, ...]
     ["class", "module:Name", ["field", ...], part, ...]  ["enum", "module:Name", "MEMBER"]
     ["codec", "name", content]
+    ["pickle", i, ...]                                                        array i, its buffers
 
 A name in a tree selects among the classes that this process knows: those given to the loader, those
-that are registered, and those of the user's own modules that are loaded. It imports nothing.
+that are registered, and those of the user's own modules that are loaded. It imports nothing but the
+library of a shipped codec.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from launcher.data.batches.known_classes import (
     is_plain_class,
     make_instance,
 )
+from launcher.data.batches.pickled import imported_class, pickled, unpickled
 from launcher.errors import DataError, WireError
 
 Array = npt.NDArray[Any]
@@ -54,6 +57,8 @@ MAX_DEPTH = 64
 #: Longer texts are sent as bytes.
 _LONG_TEXT = 4096
 _SURROGATE = re.compile("[\ud800-\udfff]")
+#: The mend for what has no codec, and its price.
+_PICKLE_IT = "DataLoader(..., allow_pickle=True), which trusts the data hosts with this process"
 _PLAIN = frozenset((float, bool, type(None)))
 
 
@@ -64,28 +69,52 @@ class PlainBatch:
     content: Any
 
 
-def disassemble(batch: object) -> tuple[Tree, list[Array]]:
+class _Arrays(list[Array]):
+    """The arrays of a batch so far."""
+
+    #: Whether objects that have no other way are pickled.
+    allow_pickle = False
+
+
+def disassemble(batch: object, *, allow_pickle: bool = False) -> tuple[Tree, list[Array]]:
     """Disassemble a batch into its tree and its contiguous arrays; `Assembly` inverts it.
 
-    Raises DataError for anything that cannot be sent.
+    allow_pickle: pickle what cannot be sent otherwise. Raises DataError for anything that cannot be
+    sent.
     """
-    arrays: list[Array] = []
-    return _disassemble(batch, arrays, MAX_DEPTH), arrays
+    arrays = _Arrays()
+    arrays.allow_pickle = allow_pickle
+    try:
+        return _disassemble(batch, arrays, MAX_DEPTH), arrays
+    except DataError as error:
+        arrays.clear()  # of a list that holds itself, for one
+        try:
+            tree = _pickled(batch, arrays)
+        except DataError as unwritten:
+            raise (unwritten if allow_pickle else error) from unwritten
+        if not allow_pickle:
+            raise DataError(f"{error}; or {_PICKLE_IT}") from error
+        return tree, arrays
 
 
-def _disassemble(value: object, arrays: list[Array], levels: int) -> Tree:
+def _disassemble(value: object, arrays: _Arrays, levels: int) -> Tree:
     kind = type(value)
     if kind in _PLAIN:
         return value
     if (disassemble_kind := _KINDS.get(kind)) is not None:
         return disassemble_kind(value, arrays, levels)
-    if tensors.is_plain_tensor(value):
-        array, name = tensors.as_array(value)
-        return ["tensor", _add(array, arrays), *([name] if name else [])]
-    name = tensors.codec_name(value)
-    if (codec := registry.named(name) if name else registry.of(kind)) is not None:
-        return _encoded(codec, value, arrays, _below(levels))
-    return _disassemble_object(kind, value, arrays, _below(levels))
+    if not arrays.allow_pickle:
+        return _disassemble_object(kind, value, arrays, levels)
+    known = len(arrays)
+    try:
+        return _disassemble_object(kind, value, arrays, levels)
+    except DataError:
+        del arrays[known:]
+        return _pickled(value, arrays)
+
+
+def _pickled(value: object, arrays: _Arrays) -> Tree:
+    return ["pickle", *(_add(each, arrays) for each in pickled(value))]
 
 
 def _below(levels: int) -> int:
@@ -97,26 +126,28 @@ def _below(levels: int) -> int:
 # Plain data ------------------------------------------------------------------------------------
 
 
-def _int(value: int, arrays: list[Array], levels: int) -> Tree:
+def _int(value: int, arrays: _Arrays, levels: int) -> Tree:
     return value if value.bit_length() < 64 else ["int", hex(value)]
 
 
-def _complex(value: complex, arrays: list[Array], levels: int) -> Tree:
+def _complex(value: complex, arrays: _Arrays, levels: int) -> Tree:
     return ["complex", value.real, value.imag]
 
 
-def _bytes(value: bytes, arrays: list[Array], levels: int) -> Tree:
+def _bytes(value: bytes, arrays: _Arrays, levels: int) -> Tree:
     return ["bytes", _add_bytes(value, arrays)]
 
 
-def _text(value: str, arrays: list[Array], levels: int) -> Tree:
+def _text(value: str, arrays: _Arrays, levels: int) -> Tree:
     # JSON joins two surrogates into one character, which would be a different str.
     if len(value) > _LONG_TEXT or (not value.isascii() and _SURROGATE.search(value)):
         return ["text", _add_bytes(value.encode("utf-8", "surrogatepass"), arrays)]
     return str(value)
 
 
-def _array(value: Array, arrays: list[Array], levels: int) -> Tree:
+def _array(value: Array, arrays: _Arrays, levels: int) -> Tree:
+    if value.dtype.kind == "O" and arrays.allow_pickle:
+        return _pickled(value, arrays)
     if value.dtype.kind == "V":
         codec = registry.named("numpy.structured")
         assert codec is not None  # shipped
@@ -124,22 +155,22 @@ def _array(value: Array, arrays: list[Array], levels: int) -> Tree:
     return ["array", _add(value, arrays)]
 
 
-def _list(value: list[object], arrays: list[Array], levels: int) -> Tree:
+def _list(value: list[object], arrays: _Arrays, levels: int) -> Tree:
     return ["list", *_parts(value, arrays, _below(levels))]
 
 
-def _tuple(value: tuple[object, ...], arrays: list[Array], levels: int) -> Tree:
+def _tuple(value: tuple[object, ...], arrays: _Arrays, levels: int) -> Tree:
     return ["tuple", *_parts(value, arrays, _below(levels))]
 
 
-def _parts(values: Sequence[Tree], arrays: list[Array], levels: int) -> Sequence[Tree]:
+def _parts(values: Sequence[Tree], arrays: _Arrays, levels: int) -> Sequence[Tree]:
     kinds = set(map(type, values))
     if kinds <= _PLAIN or (kinds == _ONLY_INTS and -_LIMIT < min(values) <= max(values) < _LIMIT):
         return values  # long lists of numbers would take a call for each
     return [_disassemble(part, arrays, levels) for part in values]
 
 
-def _dict(value: dict[object, object], arrays: list[Array], levels: int) -> Tree:
+def _dict(value: dict[object, object], arrays: _Arrays, levels: int) -> Tree:
     levels = _below(levels)
     tree: list[Any] = ["dict"]
     for key, part in value.items():
@@ -147,14 +178,14 @@ def _dict(value: dict[object, object], arrays: list[Array], levels: int) -> Tree
     return tree
 
 
-def _key(key: object, arrays: list[Array], levels: int) -> Tree:
-    if type(key) not in _KINDS and tensors.is_tensor(key):
+def _key(key: object, arrays: _Arrays, levels: int) -> Tree:
+    if type(key) not in _KINDS and tensors.is_tensor(key) and not arrays.allow_pickle:
         raise DataError("a batch holds a dict with a tensor as a key: use its number, item()")
     return _disassemble(key, arrays, levels)
 
 
 #: The classes of plain data. Others, derived ones included, need a codec or fields of their own.
-_KINDS: dict[type, Callable[[Any, list[Array], int], Any]] = {
+_KINDS: dict[type, Callable[[Any, _Arrays, int], Any]] = {
     int: _int,
     complex: _complex,
     str: _text,
@@ -174,7 +205,14 @@ _LIMIT = 1 << 63
 # Objects ---------------------------------------------------------------------------------------
 
 
-def _disassemble_object(kind: type, value: object, arrays: list[Array], levels: int) -> Tree:
+def _disassemble_object(kind: type, value: object, arrays: _Arrays, levels: int) -> Tree:
+    if tensors.is_plain_tensor(value):
+        array, name = tensors.as_array(value)
+        return ["tensor", _add(array, arrays), *([name] if name else [])]
+    levels = _below(levels)
+    name = tensors.codec_name(value)
+    if (codec := registry.named(name) if name else registry.of(kind)) is not None:
+        return _encoded(codec, value, arrays, levels)
     if isinstance(value, np.generic):
         return ["scalar", _add(np.asarray(value), arrays)]
     if isinstance(value, enum.Enum):
@@ -185,7 +223,7 @@ def _disassemble_object(kind: type, value: object, arrays: list[Array], levels: 
     raise no_codec(kind)
 
 
-def _encoded(codec: Codec, value: object, arrays: list[Array], levels: int) -> Tree:
+def _encoded(codec: Codec, value: object, arrays: _Arrays, levels: int) -> Tree:
     try:
         content = codec.encode(value)
     except DataError:
@@ -197,11 +235,11 @@ def _encoded(codec: Codec, value: object, arrays: list[Array], levels: int) -> T
     return ["codec", codec.name, _disassemble(content, arrays, levels)]
 
 
-def _add_bytes(data: bytes, arrays: list[Array]) -> int:
+def _add_bytes(data: bytes, arrays: _Arrays) -> int:
     return _add(np.frombuffer(data, np.uint8), arrays)
 
 
-def _add(array: Array, arrays: list[Array]) -> int:
+def _add(array: Array, arrays: _Arrays) -> int:
     if array.dtype.kind not in PLAIN_KINDS:
         raise DataError(
             f"a batch holds an array of type {array.dtype}, which cannot be sent: make it one of "
@@ -222,11 +260,13 @@ class Assembly:
 
     tensors: True converts arrays to tensors, False converts tensors to arrays, and None keeps each
         as it was; what a codec creates is not converted. types: classes that batches may hold, in
-        addition to those that the process knows.
+        addition to those that the process knows. allow_pickle: read pickles, which import and call
+        what they name.
     """
 
     tensors: bool | None = None
     types: tuple[type, ...] = ()
+    allow_pickle: bool = False
 
     def __post_init__(self) -> None:
         for kind in self.types:
@@ -277,6 +317,8 @@ class Assembly:
         if kind == "enum":
             _, name, member = tree
             return enum_member(self._class(name), member)
+        if kind == "pickle":
+            return self._unpickled([_at(arrays, index) for index in tree[1:]])
         return _scalar_part(arrays, *tree)
 
     def _parts(self, trees: list[Tree], arrays: Sequence[Array]) -> list[Batch]:
@@ -312,18 +354,25 @@ class Assembly:
             )
         return make_instance(kind, fields, values)
 
+    def _unpickled(self, arrays: list[Array]) -> object:
+        if not self.allow_pickle:
+            raise DataError(f"a batch holds a pickle, which this loader refuses: {_PICKLE_IT}")
+        return unpickled(arrays)
+
     def _class(self, name: str) -> type:
         """Return the class that a name selects; raises DataError for any other."""
         module, _, path = name.partition(":")
         kind = self._types_by_name.get(path)
         if kind is None or reference_to(kind) != name:  # another class of that name comes first
             kind = registry.class_named(name) or find_class(name) or kind
+        if kind is None and self.allow_pickle and isinstance(found := imported_class(name), type):
+            kind = found
         if kind is None or not is_plain_class(kind):
             raise DataError(
                 f"a batch holds a {path} of {module}, which this process does not know: import it "
                 f"in the script, from {module} import {path}; a class that is not of the job's own "
                 "code must be given to the loader, too: "
-                f"DataLoader(..., options=LoaderOptions(types=[{path}]))"
+                f"DataLoader(..., options=LoaderOptions(types=[{path}])); or {_PICKLE_IT}"
             )
         return kind
 

@@ -141,6 +141,7 @@ class CheckedStream:
 
     def _spec(self, batch_size: int | None, **arguments: Any) -> StreamSpec:
         name = self._request.dataset
+        arguments["allow_pickle"] = bool(self._request.loader.get("allow_pickle"))
         return StreamSpec(name=name, dataset=name, batch_size=batch_size, verify=0, **arguments)
 
     def _plan(self, spec: StreamSpec, epoch: int = 0) -> BatchPlan | ShardPlan:

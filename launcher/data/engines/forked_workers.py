@@ -51,8 +51,8 @@ _connections: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 _dismissed: set[int] = set()
 
 Payload = npt.NDArray[np.uint8]
-#: Loads the batch of a step.
-Load = Callable[[int], object]
+#: Loads the batch of a step, as the kind, the tree and the arrays of its frame.
+Load = Callable[[int], tuple[str, structure.Tree, list[structure.Array]]]
 
 
 @dataclass(eq=False)
@@ -246,8 +246,7 @@ def _serve(connection: socket.socket, prepare: Callable[[], Load], one_thread: O
         (step,) = _STEP.unpack(asked)
         try:
             load = load or prepare()
-            batch = one_thread.call(functools.partial(load, step))
-            run, tree, arrays = _disassembled(batch)
+            run, tree, arrays = one_thread.call(functools.partial(load, step))
         except DataError as error:
             is_sample = isinstance(error, SampleError)
             message, _, rest = str(error).partition("\n") if is_sample else (str(error), "", "")
@@ -257,9 +256,11 @@ def _serve(connection: socket.socket, prepare: Callable[[], Load], one_thread: O
         wire.WireFrame.pack(run, step, "", tree, arrays).send(connection)
 
 
-def _disassembled(batch: object) -> tuple[str, structure.Tree, list[structure.Array]]:
+def disassemble_plainly(
+    batch: object, *, allow_pickle: bool
+) -> tuple[str, structure.Tree, list[structure.Array]]:
     """Return the kind, the tree and the arrays of a batch's frame."""
     if (plain := copy_plain(batch)) is None:
-        return "", *structure.disassemble(batch)
+        return "", *structure.disassemble(batch, allow_pickle=allow_pickle)
     written = marshal.dumps(plain.content, _MARSHAL_VERSION)
     return _PLAIN, None, [np.frombuffer(written, np.uint8)]

@@ -34,6 +34,7 @@ class StreamSpec:
     shards, steps: for an iterable dataset, the number of parts in which it is read, and the batches
         of each rank in an epoch.
     allow_empty: an epoch without a batch is no error.
+    allow_pickle: what batches hold and has no codec is pickled.
     worker_init_fn: reference to a function of the shard's number, called before a dataset is read.
     seeding: "sample" seeds the random numbers of each sample by its position; "worker" those of
         each process once, as torch does, so that batches depend on the processes.
@@ -64,6 +65,7 @@ class StreamSpec:
     seeding: Seeding = "sample"
     on_nondeterminism: OnNondeterminism | None = None
     verify: float | None = None
+    allow_pickle: bool = False
 
     def __post_init__(self) -> None:
         problems = [*_wrong_values(self), *_wrong_functions(self), *_contradictions(self)]

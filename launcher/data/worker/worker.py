@@ -203,7 +203,9 @@ class DataWorker:
                 seeding.sample_seed(plan.spec.seed, plan.epoch, own, purpose=b"worker")
             )
         dataset = self._datasets.ready(plan.spec, plan.epoch)
-        return lambda: structure.disassemble(samples.load_batch(dataset, plan, step))
+        return lambda: structure.disassemble(
+            samples.load_batch(dataset, plan, step), allow_pickle=plan.spec.allow_pickle
+        )
 
     def _verify(self, run: str, step: int) -> None:
         """Prepare a batch as another worker has, and report what it holds.

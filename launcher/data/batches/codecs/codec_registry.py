@@ -1,7 +1,7 @@
 """Registry of codecs: the classes that batches may hold beside plain data.
 
-What arrives selects among the registered names only. It imports nothing: a shipped codec is used
-once the process has imported the library whose class it makes.
+What arrives selects among the registered names and those of shipped codecs, which are a table here;
+the first of a library imports it. No other module is imported because of what arrives.
 """
 
 from __future__ import annotations
@@ -20,19 +20,33 @@ _T = TypeVar("_T")
 #: What an encoder returns, and objects of classes that the type checker does not see.
 Content: TypeAlias = Any
 _HERE = __name__.rpartition(".")[0]
-#: The modules of shipped codecs, by the package of the classes.
+_STANDARD = "standard_types"
+#: The names of shipped codecs for the classes of libraries, by the module that has them.
 _SHIPPED = {
-    **dict.fromkeys(
-        ("builtins", "collections", "datetime", "decimal", "fractions"), "standard_types"
+    "numpy_types": tuple(
+        f"numpy.{each}" for each in ("structured", "recarray", "void", "record", "MaskedArray")
     ),
-    **dict.fromkeys(("pathlib", "types", "uuid", "zoneinfo"), "standard_types"),
-    "numpy": "numpy_types",
-    "torch": "torch_types",
-    "torchvision": "torchvision_types",
-    "tensordict": "tensordict_types",
-    "transformers": "transformers_types",
-    "tokenizers": "transformers_types",
-    "PIL": "pillow_types",
+    "torch_types": tuple(
+        f"torch.{each}" for each in ("sparse", "nested", "Size", "dtype", "nn.Parameter")
+    ),
+    "torchvision_types": tuple(
+        f"torchvision.{each}" for each in ("Image", "Video", "Mask", "BoundingBoxes", "KeyPoints")
+    ),
+    "tensordict_types": tuple(
+        f"tensordict.{each}"
+        for each in ("TensorDict", "NonTensorData", "LazyStackedTensorDict", "NonTensorStack")
+    ),
+    "transformers_types": (
+        *("transformers.BatchEncoding", "transformers.BatchFeature", "tokenizers.Encoding"),
+    ),
+    "pillow_types": ("PIL.Image",),
+}
+_NAMES = frozenset(name for names in _SHIPPED.values() for name in names)
+#: The modules of shipped codecs, by the package of the classes.
+_MODULES = {
+    **dict.fromkeys(("builtins", "collections", "datetime", "decimal", "fractions"), _STANDARD),
+    **dict.fromkeys(("pathlib", "types", "uuid", "zoneinfo"), _STANDARD),
+    **{name.partition(".")[0]: module for module, names in _SHIPPED.items() for name in names},
 }
 
 
@@ -80,14 +94,12 @@ class CodecRegistry:
             codec = self._by_kind.get(kind) or self._of_family(kind)
         return codec
 
-    def check(self, kind: type) -> None:
-        """Raise DataError for a class without a codec."""
-        if self.of(kind) is None:
-            raise no_codec(kind)
-
     def named(self, name: str) -> Codec | None:
-        """Return the codec of that name, None if there is none or its library is not imported."""
-        if name not in self._by_name:
+        """Return the codec of that name, None if there is none.
+
+        Imports the library of a shipped codec; raises DataError if it cannot be imported.
+        """
+        if name not in self._by_name and _is_shipped(name):
             self._load(name)
         return self._by_name.get(name)
 
@@ -96,7 +108,7 @@ class CodecRegistry:
         return self._classes.get(name)
 
     def _of_family(self, kind: type) -> Codec | None:
-        package = kind.__module__.partition(".")[0]
+        package = _package(kind.__module__)
         for parent in kind.__mro__[1:]:
             codec = self._by_kind.get(parent)
             if codec is not None and codec.package == package:
@@ -104,16 +116,30 @@ class CodecRegistry:
         return None
 
     def _load(self, name: str) -> None:
-        """Load the shipped codecs for a class or codec name, if its library has been imported."""
-        package = name.partition(".")[0]
-        module = _SHIPPED.get(package)
+        """Load the shipped codecs for the library of a class or codec."""
+        package = _package(name)
+        module = _MODULES.get(package)
         if module is None or package in self._loaded:
             return
-        if package in sys.modules or package in sys.stdlib_module_names:
-            self._loaded.add(package)
-            for codec in importlib.import_module(f"{_HERE}.{module}").shipped():
-                self._by_kind.setdefault(codec.kind, codec)  # the user's own come first
-                self._by_name.setdefault(codec.name, codec)
+        try:
+            codecs = importlib.import_module(f"{_HERE}.{module}").shipped()
+        except Exception as error:  # a broken library raises anything
+            raise DataError(
+                f"a batch holds a {name}, and {sys.executable} on this host cannot import "
+                f"{package} ({error!r}): install it there, as by the group's requirements.txt"
+            ) from error
+        self._loaded.add(package)
+        for codec in codecs:
+            self._by_kind.setdefault(codec.kind, codec)  # the user's own come first
+            self._by_name.setdefault(codec.name, codec)
+
+
+def _is_shipped(name: str) -> bool:
+    return name in _NAMES or _MODULES.get(_package(name)) == _STANDARD
+
+
+def _package(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def no_codec(kind: type) -> DataError:
