@@ -11,7 +11,7 @@ import pytest
 from batches import same, sent_and_rebuilt
 
 from launcher.data.batches import Assembly, structure, tensors
-from launcher.errors import DataError
+from launcher.errors import DataError, WireError
 
 torch = pytest.importorskip("torch")
 
@@ -41,16 +41,21 @@ def test_tensors_of_every_type_arrive_bit_for_bit(name: str, shape: tuple[int, .
         torch.ones(2, requires_grad=True),
         torch.tensor([1 + 2j]).conj(),
         torch.tensor([1 + 2j]).conj().imag,
-        torch.zeros(1, 2, 3, 4).to(memory_format=torch.channels_last),
+        torch.zeros(2, 2, 3, 4).to(memory_format=torch.channels_last),
+        torch.rand(2, 3, dtype=torch.bfloat16, requires_grad=True).T,
     ],
-    ids=["transposed", "strided", "expanded", "grad", "conj", "neg", "channels_last"],
+    ids=["transposed", "strided", "expanded", "grad", "conj", "neg", "channels_last", "both"],
 )
 def test_tensors_of_every_layout_arrive_with_their_values(tensor: Any) -> None:
     arrived = sent_and_rebuilt(tensor)
     assert type(arrived) is torch.Tensor
     assert (arrived.dtype, arrived.shape) == (tensor.dtype, tensor.shape)
-    assert torch.equal(arrived, tensor.detach())
-    assert not arrived.requires_grad
+    assert torch.equal(arrived.detach(), tensor.detach())
+    assert arrived.requires_grad == tensor.requires_grad
+    assert arrived.is_leaf
+    is_dense = tensor.numel() == tensor.untyped_storage().nbytes() // tensor.itemsize
+    if is_dense and not tensor.is_conj() and not tensor.is_neg():
+        assert arrived.stride() == tensor.stride()
 
 
 @pytest.mark.parametrize(
@@ -96,6 +101,32 @@ def test_arrays_of_types_that_torch_lacks_stay_arrays(array: Any) -> None:
     assert same(sent_and_rebuilt(array, tensors=True), array)
 
 
+def test_the_order_of_an_arrays_axes_arrives() -> None:
+    for wish in (None, True):
+        arrived = sent_and_rebuilt(np.arange(24).reshape(2, 3, 4).transpose(2, 0, 1), tensors=wish)
+        assert arrived.tolist() == np.arange(24).reshape(2, 3, 4).transpose(2, 0, 1).tolist()
+    assert np.asfortranarray(np.ones((2, 3))).strides == arrived_strides(np.ones((3, 2)).T)
+
+
+def arrived_strides(array: Any) -> Any:
+    return sent_and_rebuilt(array).strides
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        ["tensor", 0, "", [0, 0]],
+        ["tensor", 0, "", [0, 2]],
+        ["tensor", 0, "", "ab"],
+        ["tensor", 0, "", [0, 1], True],
+    ],
+    ids=str,
+)
+def test_axes_and_gradients_that_no_tensor_has_are_refused(tree: Any) -> None:
+    with pytest.raises(WireError):
+        Assembly().rebuild(tree, [np.zeros((2, 3), np.int64)])
+
+
 def test_a_tensor_shares_the_memory_of_its_array() -> None:
     array = np.zeros(2)
     tensors.as_tensor(array)[0] = 3
@@ -127,7 +158,7 @@ import sys
 sys.modules["torch"] = None
 import numpy as np
 from launcher.data.batches import Assembly
-from launcher.errors import DataError
+from launcher.errors import DataError, WireError
 array = np.array({arrays[0].tolist()}, {arrays[0].dtype.str!r})
 for wish in (None, False):
     try:

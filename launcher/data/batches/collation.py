@@ -155,7 +155,7 @@ def _stack_tensors(samples: Sequence[Any]) -> Any:
     is_large = samples[0].numel() * len(samples) > _LARGE
     try:
         with copying_threads() if is_large else contextlib.nullcontext():
-            return torch.stack(samples).detach()
+            return torch.stack(samples)
     except (RuntimeError, TypeError, NotImplementedError):
         for sample in samples:
             if not tensors.is_tensor(sample):

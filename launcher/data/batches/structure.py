@@ -5,7 +5,8 @@ codec over arrays, tensors, numbers, str, bytes and None. Its *tree* is JSON, so
 crosses the wire is unpickled or executed, unless the script allows pickles. A str, an int of 64
 bits, a float, a bool and None represent themselves, and a list begins with its kind:
 
-    ["array", i]  ["tensor", i]  ["tensor", i, "bfloat16"]  ["scalar", i]      of array i
+    ["array", i]  ["tensor", i]  ["scalar", i]                                 of array i
+    ["tensor", i, "bfloat16", [axis, ...], true]       its type, axes by stride, requires_grad
     ["bytes", i]  ["text", i]                                                  in array i
     ["int", "0x..."]  ["complex", real, imaginary]
     ["list", part, ...]  ["tuple", part, ...]  ["dict", key, value, ...]
@@ -152,7 +153,21 @@ def _array(value: Array, arrays: _Arrays, levels: int) -> Tree:
         codec = registry.named("numpy.structured")
         assert codec is not None  # shipped
         return _encoded(codec, value, arrays, _below(levels))
-    return ["array", _add(value, arrays)]
+    return _strided("array", value, arrays)
+
+
+def _strided(kind: str, array: Array, arrays: _Arrays, name: str = "") -> Tree:
+    if array.flags.c_contiguous or not (axes := _axes(array)):
+        return [kind, _add(array, arrays), *([name] if name else [])]
+    return [kind, _add(array.transpose(axes), arrays), name, axes]
+
+
+def _axes(array: Array) -> list[int]:
+    """Return the axes of a dense array by their strides; [] if it need not be transposed."""
+    if array.flags.c_contiguous:
+        return []
+    axes = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    return axes if array.transpose(axes).flags.c_contiguous else []
 
 
 def _list(value: list[object], arrays: _Arrays, levels: int) -> Tree:
@@ -208,7 +223,8 @@ _LIMIT = 1 << 63
 def _disassemble_object(kind: type, value: object, arrays: _Arrays, levels: int) -> Tree:
     if tensors.is_plain_tensor(value):
         array, name = tensors.as_array(value)
-        return ["tensor", _add(array, arrays), *([name] if name else [])]
+        tree = _strided("tensor", array, arrays, name)
+        return [*tree, *("", [])[len(tree) - 2 :], True] if value.requires_grad else tree
     levels = _below(levels)
     name = tensors.codec_name(value)
     if (codec := registry.named(name) if name else registry.of(kind)) is not None:
@@ -332,10 +348,21 @@ class Assembly:
         """Settings for dict keys and the content of codecs, which keep their types."""
         return self if self.tensors is None else replace(self, tensors=None)
 
-    def _array(self, arrays: Sequence[Array], kind: str, index: int, name: str = "") -> Batch:
+    def _array(
+        self,
+        arrays: Sequence[Array],
+        kind: str,
+        index: int,
+        name: str = "",
+        axes: Sequence[int] = (),
+        requires_grad: bool = False,
+    ) -> Batch:
         array = _at(arrays, index)
+        if axes:
+            array = array.transpose([axes.index(axis) for axis in range(array.ndim)])
         if self.tensors or (self.tensors is None and kind == "tensor"):
-            return tensors.as_tensor(array, name)
+            tensor = tensors.as_tensor(array, name)
+            return tensors.with_grad(tensor) if requires_grad else tensor
         if name:
             raise DataError(
                 f"a batch holds a tensor of type {name}, which numpy does not have: let the loader "

@@ -86,7 +86,7 @@ def as_array(tensor: Any) -> tuple[Array, str]:
         return tensor.numpy(), ""
     check_sendable(tensor)
     # Drop autograd state, and resolve lazy conjugation and negation.
-    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg()
     name = _type_name(plain)
     if name in BITS:
         import torch
@@ -116,7 +116,7 @@ def as_tensor(array: Array, name: str = "") -> Any:
     if array.size == 0:  # empty numpy arrays may have strides of 0, which torch tensors cannot
         tensor = torch.empty(array.shape, dtype=getattr(torch, array.dtype.name))
     else:
-        tensor = torch.from_numpy(array if array.flags.writeable else array.copy())
+        tensor = torch.from_numpy(array if array.flags.writeable else array.copy("K"))
     if not name:
         return tensor
     if name not in BITS or not hasattr(torch, name):
@@ -125,6 +125,14 @@ def as_tensor(array: Array, name: str = "") -> Any:
             "host does not have: use one image for both groups"
         )
     return tensor.view(getattr(torch, name))
+
+
+def with_grad(tensor: Any) -> Any:
+    """Return a tensor as one that requires gradients; raises ValueError for one of integers."""
+    try:
+        return tensor.requires_grad_(True)
+    except (RuntimeError, AttributeError) as error:
+        raise ValueError(f"no tensor that can require gradients: {error}") from error
 
 
 def _type_name(tensor: Any) -> str:
