@@ -261,7 +261,9 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
 pytestmark = pytest.mark.usefixtures("registry")
 
 
-def test_a_class_is_refused_with_the_line_to_write_and_sent_once_it_is_written() -> None:
+def test_a_class_is_refused_with_the_line_to_write_and_sent_once_it_is_written(
+    foreign: None,
+) -> None:
     batch = {"spans": [Interval(0, np.ones(2)), Interval(1, Interval(2, {3}))]}
     line = r"register_codec\(Interval, encode=vars, decode=lambda fields: Interval\(\*\*fields\)\)"
     with pytest.raises(DataError, match=f"holds a Interval of .*{line}"):
@@ -479,7 +481,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["class", "enum", "codec"])
+@pytest.mark.parametrize("kind", ["class", "enum", "codec", "object"])
 def test_a_name_selects_nothing_but_what_is_known(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -563,6 +565,152 @@ except DataError as error:
     assert image.startswith("<PIL.Image.Image image mode=L size=1x1")
     assert "holds a tensordict.TensorDict, and" in missing
     assert "cannot import tensordict" in missing
+
+
+# The job's own classes, by their attributes ----------------------------------------------------
+
+
+class Named(dict):  # type: ignore[type-arg]
+    pass
+
+
+class Words(list):  # type: ignore[type-arg]
+    def __len__(self) -> int:
+        raise AssertionError("it is not called")
+
+
+class Text(str):
+    pass
+
+
+class Count(int):
+    pass
+
+
+class Ratio(float):
+    pass
+
+
+class Triple(tuple):  # type: ignore[type-arg]
+    __slots__ = ()
+
+
+class Image(np.ndarray):
+    pass
+
+
+class Slotted:
+    __slots__ = ("held",)
+
+
+class Grown(Interval):
+    def __init__(self) -> None:
+        raise AssertionError("it is not called")
+
+
+def with_attributes(made: Any, **attributes: Any) -> Any:
+    made.__dict__.update(attributes)
+    return made
+
+
+OWN = [
+    with_attributes(Named(a=np.ones(2), b=[1]), source={"disk"}),
+    with_attributes(Words([1, Named()]), of=Text("x")),
+    with_attributes(Text("x\ud83d"), at=3),
+    with_attributes(Count(1 << 70), at=3),
+    Ratio(-0.0),
+    Triple((1, "a")),
+    with_attributes(np.ones((2, 3)).view(Image), spacing=(1, 2)),
+    with_attributes(Grown.__new__(Grown), low=np.ones(1), high=Interval(1, {2})),
+]
+
+
+def held(value: Any) -> Any:
+    """All that an object holds, as plain data."""
+    if isinstance(value, np.ndarray):
+        return type(value), value.tolist(), held(vars(value)) if type(value) is Image else ()
+    content: Any = ()
+    if isinstance(value, dict):
+        content = [(key, held(part)) for key, part in value.items()]
+    elif isinstance(value, (list, tuple)):
+        content = [held(part) for part in iter(value)]
+    elif isinstance(value, (str, int, float)):
+        content = ascii(value)
+    return type(value), content, [(k, held(v)) for k, v in getattr(value, "__dict__", {}).items()]
+
+
+@pytest.mark.parametrize("value", OWN, ids=lambda value: type(value).__name__)
+def test_objects_of_own_classes_arrive_by_their_content_and_attributes(value: Any) -> None:
+    arrived = sent_and_rebuilt([value])[0]
+    assert held(arrived) == held(value)
+
+
+def test_what_a_subclass_of_dict_holds_is_converted_and_its_attributes_are_not() -> None:
+    torch = pytest.importorskip("torch")
+    value = with_attributes(Named(a=np.ones(2)), b=np.ones(2))
+    arrived = sent_and_rebuilt(value, tensors=True)
+    assert type(arrived["a"]) is torch.Tensor
+    assert type(arrived.b) is np.ndarray
+
+
+def test_subclasses_of_tensor_keep_class_attributes_strides_and_gradients() -> None:
+    torch = pytest.importorskip("torch")
+    value = torch.rand(2, 3, dtype=torch.bfloat16).T.as_subclass(labelled())
+    value.requires_grad_(True)
+    value.label = {"a": torch.ones(1)}
+    arrived = sent_and_rebuilt([value], tensors=False)[0]
+    assert type(arrived) is labelled()
+    assert torch.equal(arrived.detach(), value.detach())
+    assert (arrived.stride(), arrived.requires_grad, arrived.is_leaf) == ((1, 3), True, True)
+    assert arrived.label["a"].tolist() == [1]
+
+
+def labelled() -> Any:
+    import torch
+
+    if "Labelled" not in globals():
+
+        class Labelled(torch.Tensor):  # type: ignore[misc,name-defined]
+            pass
+
+        Labelled.__qualname__ = "Labelled"
+        globals()["Labelled"] = Labelled
+    return globals()["Labelled"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Slotted(), threading.local(), KeyError(1), types.FunctionType],
+    ids=lambda value: type(value).__name__,
+)
+def test_objects_that_hold_more_than_attributes_are_refused(value: Any) -> None:
+    with pytest.raises(DataError, match="has no codec"):
+        structure.disassemble([value])
+
+
+def test_an_object_that_holds_itself_is_refused() -> None:
+    value = Interval(0, 1)
+    value.high = value  # type: ignore[assignment]
+    with pytest.raises(DataError, match="or holds itself; or DataLoader"):
+        structure.disassemble([value])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "attributes"),
+    [
+        ("Named", ["list"], ["dict"]),
+        ("Named", None, ["dict"]),
+        ("Interval", ["dict"], ["dict"]),
+        ("Interval", None, ["list", 1]),
+        ("Opened", None, ["dict"]),
+        ("Slotted", None, ["dict"]),
+        ("Holder.__init__", None, ["dict"]),
+        ("OWN", None, ["dict"]),
+    ],
+)
+def test_contents_that_no_object_has_are_refused(name: str, content: Any, attributes: Any) -> None:
+    with pytest.raises(DataError):
+        Assembly().rebuild(["object", f"{__name__}:{name}", content, attributes], [])
 
 
 # Pickles ---------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from batches import Box, Point, same
 
 from launcher.data import DataLoader, register_codec
-from launcher.data.batches import Assembly, collate, collation, disassemble, structure
+from launcher.data.batches import Assembly, class_names, collate, collation, disassemble, structure
 from launcher.data.batches.codecs import codec_registry
 from launcher.errors import DataError
 
@@ -149,9 +149,13 @@ def decode_meta(content: Any) -> Meta:
     return meta
 
 
-@pytest.mark.usefixtures("registered")
-def test_mappings_and_lists_keep_their_class_as_in_torch() -> None:
+@pytest.mark.parametrize("way", ["registered", "own"])
+def test_mappings_and_lists_keep_their_class_as_in_torch(
+    way: str, request: pytest.FixtureRequest
+) -> None:
     pytest.importorskip("torch")
+    if way == "registered":
+        request.getfixturevalue("registered")
     from torch.utils.data import default_collate
 
     meta = Meta(label=1)
@@ -174,9 +178,10 @@ def test_mappings_and_lists_keep_their_class_as_in_torch() -> None:
     ids=["dict", "Mapping", "list", "within others"],
 )
 def test_a_mapping_or_list_without_a_codec_is_refused_with_the_line_to_write(
-    sample: Any, line: str
+    sample: Any, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With and without a batch size: its class would be lost, which torch keeps."""
+    monkeypatch.setattr(class_names, "is_own", lambda home: False)
     for batch_size in (2, None):
         with pytest.raises(DataError, match=line):
             list(DataLoader([sample, sample], batch_size, name="s"))

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.data.batches import tensors
+from launcher.data.batches.attributed_classes import is_attributed
 from launcher.data.batches.codecs.codec_registry import registry
 from launcher.data.batches.known_classes import (
     field_names,
@@ -110,7 +111,7 @@ def _collate_elements(samples: Sequence[Any]) -> Any:
 
 def _in_pickle(kind: type, parts: Any) -> Any:
     """Return the parts of a container; as tensors if it has no codec, since it may be pickled."""
-    if "torch" not in sys.modules or registry.of(kind) is not None:
+    if "torch" not in sys.modules or registry.of(kind) is not None or is_attributed(kind):
         return parts
     return _as_tensors(parts)
 

@@ -11,7 +11,7 @@ bits, a float, a bool and None represent themselves, and a list begins with its 
     ["int", "0x..."]  ["complex", real, imaginary]
     ["list", part, ...]  ["tuple", part, ...]  ["dict", key, value, ...]
     ["class", "module:Name", ["field", ...], part, ...]  ["enum", "module:Name", "MEMBER"]
-    ["codec", "name", content]
+    ["object", "module:Name", content, attributes]  ["codec", "name", content]
     ["pickle", i, ...]                                                        array i, its buffers
 
 A name in a tree selects among the classes that this process knows: those given to the loader, those
@@ -32,6 +32,14 @@ import numpy as np
 import numpy.typing as npt
 
 from launcher.data.batches import tensors
+from launcher.data.batches.attributed_classes import (
+    LIBRARY_CLASSES,
+    base_of,
+    content_of,
+    is_attributed,
+    is_container,
+    make_attributed,
+)
 from launcher.data.batches.class_names import find_class, reference_to
 from launcher.data.batches.codecs.codec_registry import Codec, no_codec, registry
 from launcher.data.batches.known_classes import (
@@ -57,6 +65,8 @@ PLAIN_KINDS = frozenset("biufcSUmM")
 MAX_DEPTH = 64
 #: Longer texts are sent as bytes.
 _LONG_TEXT = 4096
+#: Classes whose content is converted to tensors or arrays, as what a dict holds.
+_CONTAINERS = frozenset((dict, list, tuple))
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: The mend for what has no codec, and its price.
 _PICKLE_IT = "DataLoader(..., allow_pickle=True), which trusts the data hosts with this process"
@@ -220,7 +230,7 @@ _LIMIT = 1 << 63
 # Objects ---------------------------------------------------------------------------------------
 
 
-def _disassemble_object(kind: type, value: object, arrays: _Arrays, levels: int) -> Tree:
+def _disassemble_object(kind: type, value: Any, arrays: _Arrays, levels: int) -> Tree:
     if tensors.is_plain_tensor(value):
         array, name = tensors.as_array(value)
         tree = _strided("tensor", array, arrays, name)
@@ -236,6 +246,9 @@ def _disassemble_object(kind: type, value: object, arrays: _Arrays, levels: int)
     if is_plain_class(kind):
         parts = [_disassemble(part, arrays, levels) for part in field_values(value)]
         return ["class", reference_to(kind), field_names(kind), *parts]
+    if is_attributed(kind) and not tensors.codec_name(value):
+        content, attributes = (_disassemble(part, arrays, levels) for part in content_of(value))
+        return ["object", reference_to(kind), content, attributes]
     raise no_codec(kind)
 
 
@@ -330,6 +343,14 @@ class Assembly:
             codec = _codec(name)
             inner = self if codec.is_container else self._exact
             return _decoded(codec, inner._rebuild(content, arrays))
+        if kind == "object":
+            _, name, content, attributes = tree
+            found = self._class(name, is_attributed)
+            base = base_of(found)
+            of_content = self if base in _CONTAINERS else self._exact
+            of_attributes = self if base is object and is_container(found) else self._exact
+            content = of_content._rebuild(content, arrays)
+            return make_attributed(found, content, of_attributes._rebuild(attributes, arrays))
         if kind == "enum":
             _, name, member = tree
             return enum_member(self._class(name), member)
@@ -386,15 +407,16 @@ class Assembly:
             raise DataError(f"a batch holds a pickle, which this loader refuses: {_PICKLE_IT}")
         return unpickled(arrays)
 
-    def _class(self, name: str) -> type:
+    def _class(self, name: str, fits: Callable[[type], bool] = is_plain_class) -> type:
         """Return the class that a name selects; raises DataError for any other."""
         module, _, path = name.partition(":")
         kind = self._types_by_name.get(path)
         if kind is None or reference_to(kind) != name:  # another class of that name comes first
             kind = registry.class_named(name) or find_class(name) or kind
-        if kind is None and self.allow_pickle and isinstance(found := imported_class(name), type):
+        may_import = self.allow_pickle or name in LIBRARY_CLASSES
+        if kind is None and may_import and isinstance(found := imported_class(name), type):
             kind = found
-        if kind is None or not is_plain_class(kind):
+        if kind is None or not fits(kind):
             raise DataError(
                 f"a batch holds a {path} of {module}, which this process does not know: import it "
                 f"in the script, from {module} import {path}; a class that is not of the job's own "
