@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.client.doctor import Connection, Level, bucket_checks, network_checks
+from launcher.client.doctor import Connection, Level, network_checks, resource_checks
 from launcher.client.spec import JobSpec
 
 
@@ -11,8 +11,8 @@ def spec(**fields):
     return JobSpec(**{**given, **fields})
 
 
-def look(part, job):
-    return list(part.check(Connection(use_instance_role=False), job))
+def look(check, job):
+    return list(check(Connection(use_instance_role=False), job))
 
 
 # Buckets ------------------------------------------------------------------------------------------
@@ -26,7 +26,9 @@ def make_bucket(aws, name, region="eu-west-1"):
 def test_each_bucket_is_looked_at_once(aws):
     make_bucket(aws, "my-bucket")
     inputs = {"a": "s3://my-bucket/a", "b": "s3://absent-bucket/b", "c": "s3://absent-bucket/c"}
-    there, absent = look(bucket_checks, spec(output_path="s3://my-bucket/out", inputs=inputs))
+    there, absent = look(
+        resource_checks.check_buckets, spec(output_path="s3://my-bucket/out", inputs=inputs)
+    )
     assert there.level is Level.OK
     assert "my-bucket" in there.what
     assert absent.level is Level.PROBLEM
@@ -35,14 +37,14 @@ def test_each_bucket_is_looked_at_once(aws):
 
 def test_a_bucket_of_another_region(aws):
     make_bucket(aws, "far-bucket", "eu-central-1")
-    (finding,) = look(bucket_checks, spec(output_path="s3://far-bucket/out"))
+    (finding,) = look(resource_checks.check_buckets, spec(output_path="s3://far-bucket/out"))
     assert finding.level is Level.PROBLEM
     assert "eu-central-1" in finding.what
     assert "eu-west-1" in finding.fix
 
 
 def test_a_job_that_names_no_bucket_is_not_asked_for_one(aws):
-    assert look(bucket_checks, spec(inputs={"a": "file:///data"})) == []
+    assert look(resource_checks.check_buckets, spec(inputs={"a": "file:///data"})) == []
 
 
 # The network --------------------------------------------------------------------------------------
@@ -123,7 +125,7 @@ def itself(vpc):
 )
 def test_hosts_must_be_let_in_to_each_other(vpc, rule, level):
     vpc.let_in(**rule(vpc))
-    (finding,) = look(network_checks, vpc.job())
+    (finding,) = look(network_checks.check, vpc.job())
     assert finding.level is level, finding
     if level is Level.PROBLEM:
         assert (
@@ -136,7 +138,7 @@ def test_hosts_must_be_let_in_to_each_other(vpc, rule, level):
 def test_hosts_must_be_let_out_to_each_other(vpc):
     vpc.let_in(**itself(vpc))
     vpc.let_nothing_out()
-    (finding,) = look(network_checks, vpc.job())
+    (finding,) = look(network_checks.check, vpc.job())
     assert finding.level is Level.PROBLEM
     assert "outbound" in finding.fix
 
@@ -146,19 +148,19 @@ def test_two_groups_may_let_each_other_in(vpc):
     """Every host has both."""
     other = vpc.make_group("other")
     vpc.let_in(group=other, **itself(vpc))
-    (finding,) = look(network_checks, vpc.job(security_group_ids=[vpc.group, other]))
+    (finding,) = look(network_checks.check, vpc.job(security_group_ids=[vpc.group, other]))
     assert finding.level is Level.OK
 
 
 @pytest.mark.long
 def test_one_host_needs_no_other(vpc):
-    (finding,) = look(network_checks, vpc.job(instance_count=1))
+    (finding,) = look(network_checks.check, vpc.job(instance_count=1))
     assert finding.level is Level.OK
 
 
 def test_subnets_and_groups_are_of_one_vpc(aws, vpc):
     other = Vpc(aws, "10.1.0.0/16")
-    (finding,) = look(network_checks, vpc.job(security_group_ids=[other.group]))
+    (finding,) = look(network_checks.check, vpc.job(security_group_ids=[other.group]))
     assert finding.level is Level.PROBLEM
     assert other.id in finding.what
 
@@ -170,11 +172,11 @@ def test_subnets_and_groups_are_of_one_vpc(aws, vpc):
     ids=["subnet", "group"],
 )
 def test_what_is_not_there_is_named(vpc, wrong):
-    (finding,) = look(network_checks, vpc.job(**wrong))
+    (finding,) = look(network_checks.check, vpc.job(**wrong))
     assert finding.level is Level.PROBLEM
     (identity,) = next(iter(wrong.values()))
     assert identity in finding.what
 
 
 def test_a_job_outside_of_a_network_is_asked_for_none(aws):
-    assert look(network_checks, spec(instance_count=2)) == []
+    assert look(network_checks.check, spec(instance_count=2)) == []

@@ -6,15 +6,15 @@ import queue
 import threading
 from collections.abc import Iterator
 
-from launcher.client.doctor import (
-    bucket_checks,
-    image_checks,
-    network_checks,
-    quota_checks,
-    role_checks,
-)
+from launcher.client.doctor import network_checks
 from launcher.client.doctor.aws_connection import Connection
 from launcher.client.doctor.check_result import CheckResult, CheckSection, Level
+from launcher.client.doctor.resource_checks import (
+    check_buckets,
+    check_image,
+    check_quotas,
+    check_role,
+)
 from launcher.client.sessions import translate_errors
 from launcher.client.spec import JobSpec
 from launcher.errors import CloudError, Refused, Unreachable
@@ -38,14 +38,14 @@ def check(spec: JobSpec | None, *, use_instance_role: bool) -> Iterator[CheckRes
         yield _no_response(error)
         return
     yield _finding("credentials", Level.OK, caller)
-    yield role_checks.check(connection, spec.role if spec else None, caller)
+    yield check_role(connection, spec.role if spec else None, caller)
     if spec is not None:
         if spec.image_uri is not None:
-            yield image_checks.check(connection, spec.image_uri)
-        yield from bucket_checks.check(connection, spec)
+            yield check_image(connection, spec.image_uri)
+        yield from check_buckets(connection, spec)
         yield from network_checks.check(connection, spec)
         if connection.region is not None:  # quotas are per region
-            yield from quota_checks.check(connection, spec)
+            yield from check_quotas(connection, spec)
 
 
 def _region(connection: Connection) -> CheckResult:
