@@ -72,7 +72,11 @@ if TYPE_CHECKING:
     from launcher.runtime.launch.starters.registry import starter_for
     from launcher.runtime.main import run
     from launcher.runtime.mpi.mpirun_of_group import mpirun_command
-    from launcher.runtime.tensorflow.server_role import SERVER_MODULE
-    from launcher.runtime.tensorflow.tf_config import chief_config, server_config, worker_config
+    from launcher.runtime.tensorflow.tf_config import (
+        SERVER_MODULE,
+        chief_config,
+        server_config,
+        worker_config,
+    )
 
 __getattr__ = open_door(__name__)

@@ -29,9 +29,9 @@ from launcher.runtime.host.secret_reading import read_secrets
 from launcher.runtime.host.sm_variables import child_environment
 from launcher.runtime.launch import data_role, train_role
 from launcher.runtime.launch.engine_interface import data_services
-from launcher.runtime.launch.program_roles import run_command, run_script
 from launcher.runtime.launch.starters.registry import starter_for
-from launcher.runtime.tensorflow import server_role
+from launcher.runtime.launch.supervised_program import run_command, run_script
+from launcher.runtime.tensorflow import tf_server
 from launcher.shared import (
     EVENTS_VARIABLE,
     HostFailure,
@@ -124,7 +124,7 @@ def _role(environment: Environment) -> Callable[[JobHost], None]:
     if role in (Role.TRAIN, Role.SCRIPT):
         starter_for(environment.document.trainer.launch)  # rejected before waiting for other hosts
     if environment.is_parameter_server:
-        return server_role.run_role
+        return tf_server.run_role
     if role is Role.COMMAND and environment.command is None:
         name = environment.cluster.group.name
         raise LauncherError(

@@ -63,9 +63,13 @@ if TYPE_CHECKING:
     from launcher.shared.event_lines import (
         FIELD_ERRORS,
         TEXT_MARK,
+        WAIT_METRIC,
+        WAIT_PATTERN,
         format_event,
         format_text,
+        is_wait_metric,
         parse_event,
+        wait_share,
     )
     from launcher.shared.files_beside_code import kept_elsewhere, listed, new_files, size_text
     from launcher.shared.gpus import VISIBLE_GPUS_VARIABLE, gpu_models, visible_gpus
@@ -235,6 +239,5 @@ if TYPE_CHECKING:
         secret_sources,
         secret_variables_of,
     )
-    from launcher.shared.wait_metric import WAIT_METRIC, WAIT_PATTERN, is_wait_metric, wait_share
 
 __getattr__ = open_door(__name__)

@@ -23,7 +23,7 @@ MODULES = (
     "launcher.data.tf.servers",
     "launcher.runtime.launch.rank",
     "launcher.runtime.mpi.mpi_rank",
-    "launcher.runtime.mpi.script_mode_rank",
+    "launcher.runtime.script_mode.mpi_start",
     "launcher.runtime.tensorflow.tf_server",
     "launcher.trainers",
 )

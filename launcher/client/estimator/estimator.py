@@ -156,7 +156,7 @@ class Estimator(JobArguments, LatestJob):
         Raises JobNotFound.
         """
         from launcher.client.estimator.from_description import constructor_arguments
-        from launcher.client.estimator.named_job import find_job
+        from launcher.client.estimator.training_job_analytics import find_job
 
         job = find_job(training_job_name, sagemaker_session)
         session = job.session

@@ -84,18 +84,18 @@ if TYPE_CHECKING:
         choose,
         recommend,
     )
-    from launcher.client.planning.plans.recommendation_html import recommendation_page
+    from launcher.client.planning.plans.recommendation_html import (
+        ClusterPoint,
+        ClusterScatter,
+        amounts,
+        recommendation_page,
+        recommendation_scatter,
+    )
     from launcher.client.planning.plans.recommendation_json import plain_recommendation
     from launcher.client.planning.plans.recommendation_layout import (
         answer_text,
         cluster_table,
         explained_clusters,
-    )
-    from launcher.client.planning.plans.scatter import (
-        ClusterPoint,
-        ClusterScatter,
-        amounts,
-        recommendation_scatter,
     )
     from launcher.client.planning.plans.step_model import (
         SECONDS_PER_GB,

@@ -1,9 +1,15 @@
-"""A supervised program of a host: its group's command, or the script where no starter runs it."""
+"""A supervised program of a host: its group's command, or the script where no starter runs it.
+
+A script group runs the job's entry point on every host, as SageMaker's toolkit does.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +18,9 @@ from typing import NoReturn
 
 from launcher.runtime.end.outcome_decider import JobOutcome
 from launcher.runtime.host import processes
+from launcher.runtime.host.environment import Environment
 from launcher.runtime.host.event_log import emit
+from launcher.runtime.host.hyperparameters import as_arguments
 from launcher.runtime.host.job_host import (
     FAILURE_GRACE,
     STOP_GRACE,
@@ -22,7 +30,9 @@ from launcher.runtime.host.job_host import (
     StopRequested,
 )
 from launcher.runtime.host.output import Output, TakenPortNotice
-from launcher.shared import Lifetime, Ready, descendants
+from launcher.runtime.host.report_files import REPORTS_VARIABLE, read_reports
+from launcher.runtime.launch import train_role
+from launcher.shared import PYTHON_WORDS, Lifetime, Ready, descendants
 
 #: Seconds from SIGTERM to SIGKILL when training has ended.
 GRACE = 30.0
@@ -269,3 +279,74 @@ def _entries(folder: Path) -> list[str]:
         return [os.readlink(entry) for entry in folder.iterdir()]  # noqa: PTH115 - not a path
     except OSError:
         return []
+
+
+def run_command(host: JobHost) -> None:
+    """Run the command of this host; return when the job has ended, well or badly.
+
+    Raises what `run_program` raises.
+    """
+    part = host.environment.command
+    assert part is not None  # checked by the spec's rules and by main
+    first, *rest = part.command
+    values = host.environment.hyperparameters if part.pass_hyperparameters else {}
+    words = [sys.executable if first in PYTHON_WORDS else first, *rest, *as_arguments(values)]
+    folder = host.environment.paths.code
+    settings = ProgramSettings(
+        noun="command", words=words, folder=folder, ready=part.ready, lifetime=part.lifetime
+    )
+    run_program(host, settings)
+
+
+def run_script(host: JobHost) -> None:
+    """Run the script: by the starter on the distribution's group, else as plain Python.
+
+    Raises what `train_role.run_role` and `run_program` raise.
+    """
+    environment = host.environment
+    if environment.starts_ranks:
+        train_role.run_role(host)
+        return
+    if environment.cluster.is_in_train_group:
+        train_role.wait_for_programs(host)
+    reports = Path(tempfile.mkdtemp(prefix="launcher-reports-"))
+    try:
+        outcome = run_program(host, _settings(host, reports), lambda: _reported(host, reports))
+    finally:
+        shutil.rmtree(reports, ignore_errors=True)
+    if outcome.failure is not None and environment.script.lifetime is Lifetime.OWN:
+        raise JobEnded(outcome)  # its own work was cut short
+
+
+def _settings(host: JobHost, reports: Path) -> ProgramSettings:
+    environment = host.environment
+    entry_point = environment.document.trainer.entry_point
+    script = environment.paths.code / entry_point
+    if not script.is_file():
+        raise host.failure(f"the entry point {entry_point} is not in the bundle")
+    starter = [sys.executable, "-m", "launcher.runtime.launch.rank"]
+    return ProgramSettings(
+        noun="script",
+        words=[*starter, str(script), *as_arguments(environment.hyperparameters)],
+        folder=environment.paths.library,
+        ready=environment.script.ready,
+        lifetime=environment.script.lifetime,
+        variables={REPORTS_VARIABLE: str(reports), **_rendezvous_variables(environment)},
+    )
+
+
+def _rendezvous_variables(environment: Environment) -> dict[str, str]:
+    """Return where ranks meet, as the PyTorch image sets it for every script."""
+    return {
+        "MASTER_ADDR": environment.cluster.address(environment.master),
+        "MASTER_PORT": str(environment.ports.rendezvous),
+    }
+
+
+def _reported(host: JobHost, reports: Path) -> HostFailed | None:
+    """Return the failure that the script's process has reported; None if there is no report."""
+    for report in read_reports(reports, "rank-*"):
+        return host.failure(
+            report["cause"], detail=report["detail"], is_peer_loss=report["is_peer_loss"]
+        )
+    return None

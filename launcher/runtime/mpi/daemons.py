@@ -1,23 +1,35 @@
-"""A train host's port on which the leader's mpirun asks for its daemon.
+"""A train host's port on which the leader's mpirun asks for its daemon, and the agent that asks.
 
     agent -> host     {"start": COMMAND}   a command line for sh, as mpirun would give it to ssh
     host -> agent     {"exit": CODE}       when it has ended
 
-Only peers that know the job's token are served.
+mpirun runs the agent instead of ssh: `python -m launcher.runtime.mpi.daemons HOST COMMAND...`. It
+exits with the daemon's exit code. Only peers that know the job's token are served. What the daemon
+prints goes to its own host's log.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 
-from launcher.errors import AuthenticationError, WireError
+from launcher.errors import AuthenticationError, DataServiceUnavailable, WireError
 from launcher.runtime import handshake, jsonl_socket
 from launcher.runtime.host.environment import Environment
 from launcher.runtime.host.event_log import emit
+from launcher.runtime.host.processes import ignore_stop_signals, shell_code
+from launcher.shared import TOKEN_VARIABLE
+
+#: Variables: the port of every train host's daemons, and the seconds to wait for a host to start.
+PORT_VARIABLE = "LAUNCHER_MPI_PORT"
+TIMEOUT_VARIABLE = "LAUNCHER_MPI_TIMEOUT"
+#: The exit code of ssh for a lost connection.
+_LOST = 255
 
 
 class Daemons:
@@ -68,3 +80,33 @@ class Daemons:
         with contextlib.suppress(OSError):  # mpirun has exited and needs no message
             agent.send({"exit": code})
         self._exit = code
+
+
+def main() -> int:
+    """Ask a host for its daemon, wait for it, and return its exit code."""
+    host, *words = sys.argv[1:]
+    ignore_stop_signals()  # the daemons end when their ranks have ended
+    try:
+        return _run(host, " ".join(words))
+    except (AuthenticationError, DataServiceUnavailable, WireError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return _LOST
+
+
+def _run(host: str, command: str) -> int:
+    connection = jsonl_socket.LineConnection(
+        jsonl_socket.connect(
+            (host, int(os.environ[PORT_VARIABLE])),
+            os.environ[TOKEN_VARIABLE],
+            timeout=float(os.environ[TIMEOUT_VARIABLE]),
+            peer=f"the train host {host}",
+        )
+    )
+    connection.send({"start": command})
+    answer = connection.receive()
+    code = _LOST if answer is None else int(answer["exit"])
+    return shell_code(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Collection, Sequence
 
 from launcher.runtime.host.environment import Environment
-from launcher.runtime.mpi.agent import PORT_VARIABLE, TIMEOUT_VARIABLE
+from launcher.runtime.mpi.daemons import PORT_VARIABLE, TIMEOUT_VARIABLE
 
-_AGENT = "launcher.runtime.mpi.agent"
+_AGENT = "launcher.runtime.mpi.daemons"
 
 
 def group_command(environment: Environment, *, rank: str, custom: Sequence[str]) -> list[str]:

@@ -1,12 +1,15 @@
 """MPI of script mode: the first host of a group runs mpirun over the group, as the toolkit does.
 
 mpirun's output, and so that of every rank, goes to the first host's log. mpirun reaches the other
-hosts as under Launcher's own distribution, without ssh.
+hosts as under Launcher's own distribution, without ssh. It starts this module for each rank, whose
+command comes from its host's environment and not through mpirun's command line, since hosts of one
+machine have different folders. mpirun gets whole lines, so that those of ranks do not mix.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -17,12 +20,15 @@ from typing import Any
 
 from launcher.runtime.host.environment import Environment
 from launcher.runtime.host.output import Output
+from launcher.runtime.host.processes import shell_code
 from launcher.runtime.mpi.daemons import Daemons
+from launcher.runtime.mpi.mpi_rank import record_stops, share_memory_in
 from launcher.runtime.mpi.mpirun_of_group import agent_variables, group_command
-from launcher.runtime.mpi.script_mode_rank import PROGRAM_VARIABLE
-from launcher.shared import split_mpi_options
+from launcher.shared import CPUS_VARIABLE, split_mpi_options
 
-_RANK = "launcher.runtime.mpi.script_mode_rank"
+_MODULE = "launcher.runtime.script_mode.mpi_start"
+#: JSON: the folder and the command of each rank of this host, and a folder of its shared memory.
+_PROGRAM_VARIABLE = "LAUNCHER_MPI_PROGRAM"
 
 
 def missing_program() -> str | None:
@@ -50,7 +56,7 @@ def variables(
         ranks of this host share.
     """
     program = {"folder": str(code), "command": list(command), "shared_memory": shared_memory}
-    return {PROGRAM_VARIABLE: json.dumps(program), **agent_variables(environment)}
+    return {_PROGRAM_VARIABLE: json.dumps(program), **agent_variables(environment)}
 
 
 def mpirun(environment: Environment, settings: Mapping[str, Any]) -> list[str]:
@@ -58,7 +64,7 @@ def mpirun(environment: Environment, settings: Mapping[str, Any]) -> list[str]:
     count = settings.get("sagemaker_mpi_num_processes")
     return group_command(
         environment,
-        rank=_RANK,
+        rank=_MODULE,
         custom=[
             "--tag-output",
             *(["-np", str(count)] if count else ()),
@@ -88,3 +94,28 @@ def serve_daemons(
     daemons = Daemons(environment, start, lambda daemon: exempt.append(daemon.pid))
     daemons.serve()
     return daemons
+
+
+def main() -> int:
+    """Run one rank and return its exit code; 0 after a stop request, as in `mpi_rank`."""
+    program = json.loads(os.environ.pop(_PROGRAM_VARIABLE))
+    if CPUS_VARIABLE in os.environ:
+        share_memory_in(program["shared_memory"])
+    received = record_stops()
+    output = Output(f"rank {os.environ['OMPI_COMM_WORLD_RANK']}")
+    # in this process group, which mpirun ends as a whole
+    child = subprocess.Popen(
+        program["command"],
+        cwd=program["folder"],
+        stdin=subprocess.DEVNULL,
+        stdout=output.write_end,
+        stderr=output.write_end,
+    )
+    output.follow()
+    code = child.wait()
+    output.drain()
+    return 0 if received else shell_code(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

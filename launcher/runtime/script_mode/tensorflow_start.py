@@ -20,8 +20,7 @@ from launcher.runtime.host import processes
 from launcher.runtime.host.environment import Environment
 from launcher.runtime.host.output import Output
 from launcher.runtime.tensorflow import keras_notice
-from launcher.runtime.tensorflow.server_role import SERVER_MODULE
-from launcher.runtime.tensorflow.tf_config import TF_CONFIG_VARIABLE, port_of
+from launcher.runtime.tensorflow.tf_config import SERVER_MODULE, TF_CONFIG_VARIABLE, port_of
 
 _MIRRORED_PORT, _WORKER_PORT, _SERVER_PORT = 8890, 2222, 2223
 _POLL = 1.0

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from launcher.runtime.host.environment import Environment
 
 TF_CONFIG_VARIABLE = "TF_CONFIG"
+#: The program of a TensorFlow server, which reads that variable.
+SERVER_MODULE = "launcher.runtime.tensorflow.tf_server"
 
 
 def mirrored_config(environment: Environment) -> dict[str, str]:

@@ -1,7 +1,8 @@
-"""A server of parameter server training: `python -m launcher.runtime.tensorflow.tf_server`.
+"""A server of parameter server training, on each host of a distribution's server group.
 
-It serves the task in TF_CONFIG, a worker or a server that holds parameters, until a signal ends it:
-TensorFlow's own `Server.join()` does not return when the chief has ended.
+`python -m launcher.runtime.tensorflow.tf_server` serves the task in TF_CONFIG, a worker or a
+server that holds parameters, until a signal ends it: TensorFlow's own `Server.join()` does not
+return when the chief has ended.
 """
 
 from __future__ import annotations
@@ -12,8 +13,16 @@ import signal
 import sys
 
 from launcher.runtime.host.event_log import emit
+from launcher.runtime.host.job_host import JobHost
 from launcher.runtime.host.processes import CLOSE_SIGNAL
-from launcher.runtime.tensorflow.tf_config import TF_CONFIG_VARIABLE
+from launcher.runtime.launch.supervised_program import ProgramSettings, run_program
+from launcher.runtime.tensorflow.tf_config import (
+    SERVER_MODULE,
+    TF_CONFIG_VARIABLE,
+    port_of,
+    server_config,
+)
+from launcher.shared import Lifetime, Ready
 
 _END_SIGNALS = {signal.SIGTERM, CLOSE_SIGNAL}
 
@@ -36,6 +45,21 @@ def main() -> int:
     emit("tf_server_started", task=task["type"], index=task["index"], target=server.target)
     signal.sigwait(_END_SIGNALS - blocked)
     os._exit(0)  # threads of the server would keep the interpreter
+
+
+def run_role(host: JobHost) -> None:
+    """Run the server of this host until training has ended; raise what `run_program` raises."""
+    host.require_package("tensorflow", "a parameter server")
+    environment = host.environment
+    settings = ProgramSettings(
+        noun="parameter server",
+        words=[sys.executable, "-m", SERVER_MODULE],
+        folder=environment.paths.library,
+        ready=Ready(port=port_of(environment, environment.cluster.host)),
+        lifetime=Lifetime.TRAIN,
+        variables=server_config(environment),
+    )
+    run_program(host, settings)
 
 
 if __name__ == "__main__":

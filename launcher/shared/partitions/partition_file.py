@@ -13,10 +13,9 @@ from launcher.errors import ParallelError
 from launcher.shared import SCHEDULES, Schedule
 from launcher.shared.complete_files import write_complete
 from launcher.shared.partitions.file_checks import contradictions, misfits
-from launcher.shared.partitions.later_fields import LATER, written
 from launcher.shared.partitions.schedule_orders import Orders
 from launcher.shared.partitions.shard_costs import Sharing
-from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost, Tie
+from launcher.shared.partitions.stage_costs import LATER, Joint, Link, ModuleCost, Tie, written
 from launcher.shared.partitions.stage_predictions import (
     CostedModel,
     StagePrediction,

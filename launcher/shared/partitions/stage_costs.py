@@ -1,12 +1,17 @@
-"""Costs of a model, module by module, in the order in which they run."""
+"""Costs of a model, module by module, in the order in which they run; and their written form."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-
-from launcher.shared.partitions.later_fields import LATER
+from typing import Any
 
 __all__ = ["ModuleCost", "Joint", "Tie", "Link"]
+
+#: Metadata of a field that version 1 of the partition file got after files of it were written. It
+#: is left out where it has its default: a file that is read and written again stays as it was.
+LATER = {"later": True}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,3 +109,19 @@ class Link:
         steps = 2 * (ranks - 1)
         moving = steps / ranks * count / self.bandwidth if self.bandwidth else 0.0
         return messages * steps * self.latency + moving
+
+
+def written(value: Any) -> Any:
+    """Return a value of a partition file as dictionaries, lists and numbers."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dict(_fields(value))
+    if isinstance(value, (list, tuple)):
+        return [written(each) for each in value]
+    return value
+
+
+def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+    for each in dataclasses.fields(value):
+        found = getattr(value, each.name)
+        if not (each.metadata.get("later") and found == each.default):
+            yield each.name, written(found)

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from launcher.shared.partitions.later_fields import LATER
 from launcher.shared.partitions.schedule_orders import Orders
-from launcher.shared.partitions.stage_costs import Joint, Link, ModuleCost, Tie
+from launcher.shared.partitions.stage_costs import LATER, Joint, Link, ModuleCost, Tie
 from launcher.shared.partitions.timeline import RankTie, Timeline, simulate
 
 #: All-reduces in which gradients are added or averaged; see `Link.all_reduce`.

@@ -202,8 +202,8 @@ class LocalSession:
     def create_training_job(self, **request: Unpack[TrainingJobRequest]) -> TrainingJobCreated:
         """Start a job in a new platform process; return {"TrainingJobArn": ...}."""
         from launcher.client.sessions.local.isolation import choose_isolation, why_not_sandboxed
-        from launcher.client.sessions.local.job.platform_start import start_platform
         from launcher.client.sessions.local.job.request_checks import check_isolation, check_request
+        from launcher.client.sessions.local.job.restarts import start_platform
 
         check_request(
             request, environment=self._platform_environment, runs_image=self._has_containers

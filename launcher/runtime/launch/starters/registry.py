@@ -20,8 +20,8 @@ from launcher.runtime.host.report_files import REPORTS_VARIABLE
 from launcher.runtime.launch.starters.base import Starter
 from launcher.runtime.launch.starters.mpi_starter import MpiStarter
 from launcher.runtime.tensorflow.keras_notice import with_ways_out
-from launcher.runtime.tensorflow.server_role import SERVER_MODULE
 from launcher.runtime.tensorflow.tf_config import (
+    SERVER_MODULE,
     chief_config,
     mirrored_config,
     server_config,

@@ -21,10 +21,10 @@ from launcher.client.sessions.local.host.host_python import HostPython, host_pyt
 from launcher.client.sessions.local.host.overlay import UNUSED_SECONDS, Overlay, remove_unused
 from launcher.client.sessions.local.host.process_tree import describe_exit, die_with_parent
 from launcher.client.sessions.local.host.toolkit_mode import is_script_mode
+from launcher.client.sessions.local.job.host_credentials import secret_mask
 from launcher.client.sessions.local.job.job_description import JobState
 from launcher.client.sessions.local.job.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.job.job_hosts import groups_of
-from launcher.client.sessions.local.job.secret_values import secret_mask
 from launcher.client.sessions.local.storage.s3_process import TransferStopped
 from launcher.client.sessions.local.storage.source_archive import SourceArchive, code_of
 from launcher.client.spec import RequirementsFile, read_requirements

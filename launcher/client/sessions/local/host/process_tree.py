@@ -9,6 +9,7 @@ Not psutil: the job world needs the same scan of /proc without dependencies, and
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -16,7 +17,6 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-from launcher.client.sessions.local.host import libc
 from launcher.errors import PlatformError
 from launcher.shared import process_ids, read_process_file, signal_all
 
@@ -30,6 +30,14 @@ _PR_SET_CHILD_SUBREAPER = 36
 _POLL_SECONDS = 0.02
 #: A killed process exits at once, unless the kernel blocks it (a dead network disk).
 _KILL_SECONDS = 30.0
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def call_libc(function: str, *arguments: object) -> None:
+    """Call a C function that returns 0 on success; else raise OSError with errno's message."""
+    if getattr(_LIBC, function)(*arguments) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{function}: {os.strerror(code)}")
 
 
 def become_subreaper() -> None:
@@ -38,12 +46,12 @@ def become_subreaper() -> None:
     Only Linux can, where hosts are descendants; those of a container end with it.
     """
     if sys.platform == "linux":
-        libc.call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        call_libc("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent() -> None:
     """Ask the kernel for a SIGTERM when the parent dies; call between fork and exec."""
-    libc.call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    call_libc("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def processes_of_host(folder: Path, pids: Iterable[int] | None = None) -> list[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import enum
 
-from launcher.client.sessions.local.host import libc
+from launcher.client.sessions.local.host.process_tree import call_libc
 
 # sys/mount.h
 _MS_BIND = 0x1000
@@ -30,12 +30,12 @@ class Namespace(enum.IntFlag):
 
 def unshare(kinds: Namespace) -> None:
     """Move this process to new namespaces; raise OSError (PermissionError: not privileged)."""
-    libc.call("unshare", int(kinds))
+    call_libc("unshare", int(kinds))
 
 
 def join(descriptor: int, kind: Namespace) -> None:
     """Move this process to the namespace of an open /proc/<pid>/ns file."""
-    libc.call("setns", descriptor, int(kind))
+    call_libc("setns", descriptor, int(kind))
 
 
 def make_mounts_private() -> None:
@@ -55,4 +55,4 @@ def bind(descriptor: int, target: str) -> None:
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
     words = (source and source.encode(), target.encode(), kind and kind.encode())
-    libc.call("mount", *words, ctypes.c_ulong(flags), None)
+    call_libc("mount", *words, ctypes.c_ulong(flags), None)

@@ -37,12 +37,10 @@ from launcher.client.sessions.local.host.toolkit_mode import (
     with_source_inside,
 )
 from launcher.client.sessions.local.isolation import HostLaunchSpec, StartPlan, plan_start
-from launcher.client.sessions.local.job.host_credentials import host_credentials
+from launcher.client.sessions.local.job.host_credentials import host_credentials, secret_values
 from launcher.client.sessions.local.job.job_description import JobState
 from launcher.client.sessions.local.job.job_folder import JobFolder, Settings
 from launcher.client.sessions.local.job.job_hosts import LocalHost, divide_gpus, hosts_of
-from launcher.client.sessions.local.job.secret_values import secret_values
-from launcher.client.sessions.local.job.stop_conditions import StopConditions
 from launcher.client.sessions.local.storage.channel_download import fetch_channels
 from launcher.client.sessions.local.storage.checkpoint_sync import CheckpointSync
 from launcher.client.sessions.local.storage.input_channels import assign_channels, channels_of
@@ -52,6 +50,9 @@ from launcher.shared import DEFAULT_ML_ROOT, descendants, visible_gpus
 
 if TYPE_CHECKING:
     from launcher.shared import TrainingJobRequest
+
+#: MaxRuntimeInSeconds when the request gives none (CreateTrainingJob, StoppingCondition).
+_DEFAULT_MAX_SECONDS = 86_400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,3 +247,39 @@ def create_scratch(folder: JobFolder) -> Iterator[Path]:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         folder.scratch.unlink()
+
+
+class StopConditions:
+    """Checks the limits of StoppingCondition and the requests that users leave in the job's folder.
+
+    MaxRuntimeInSeconds limits the training time of all attempts, MaxWaitTimeInSeconds the total.
+    """
+
+    def __init__(self, request: TrainingJobRequest, folder: JobFolder) -> None:
+        condition = request["StoppingCondition"]
+        self._folder = folder
+        self._max_seconds: float = condition.get("MaxRuntimeInSeconds", _DEFAULT_MAX_SECONDS)
+        wait = condition.get("MaxWaitTimeInSeconds")
+        self._wait_deadline = None if wait is None else time.monotonic() + wait
+        self._deadline: float | None = None
+
+    def training_starts(self) -> None:
+        """Start counting training time: the hosts of an attempt have started."""
+        self._deadline = time.monotonic() + self._max_seconds
+
+    def training_ends(self) -> None:
+        """Stop counting training time; the rest is left for the next attempt."""
+        if self._deadline is not None:
+            self._max_seconds = self._deadline - time.monotonic()
+
+    def requested_end(self) -> JobState | None:
+        """Return the state that a request or deadline requires; None while the job may continue."""
+        now = time.monotonic()
+        if self._folder.stop.exists() or not self._folder.path.exists():
+            return JobState.STOPPED  # without its folder, the job could no longer be stopped
+        # Where both limits are equal, the wait ends first: it began before the training.
+        if self._wait_deadline is not None and now > self._wait_deadline:
+            return JobState.MAX_WAIT_TIME_EXCEEDED
+        if self._deadline is not None and now > self._deadline:
+            return JobState.MAX_RUNTIME_EXCEEDED
+        return JobState.INTERRUPTED if self._folder.interrupt.exists() else None

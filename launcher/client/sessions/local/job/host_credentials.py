@@ -1,7 +1,8 @@
-"""AWS credentials of the user, which the hosts of a local job get on request; by default none.
+"""Secrets of a local job, and AWS credentials, which its hosts get on request; by default none.
 
-The client reads them when it creates the job, and gives them to its platform process in a variable
-of that process's environment: they are on no command line, and in no file of the job.
+The values of secrets are in the environment of the user who sends the job. The client reads the
+credentials when it creates the job, and gives them to its platform process in a variable of that
+process's environment: they are on no command line, and in no file of the job.
 """
 
 from __future__ import annotations
@@ -16,12 +17,19 @@ from urllib.parse import urlsplit
 
 from launcher.client.sessions.local.job.job_description import REGION
 from launcher.errors import CloudError, PlatformError
-from launcher.shared import FROM_ENVIRONMENT, SECRET_PREFIX, secret_variables_of
+from launcher.shared import (
+    FROM_ENVIRONMENT,
+    SECRET_PREFIX,
+    SecretMask,
+    secret_sources,
+    secret_variables_of,
+)
 
 if TYPE_CHECKING:
     import boto3
 
     from launcher.shared import TrainingJobRequest
+
 
 #: The variable of the platform process: a JSON object of the variables that hosts get.
 HOST_CREDENTIALS = "LAUNCHER_HOST_CREDENTIALS"
@@ -154,3 +162,15 @@ def host_credentials(environment: Mapping[str, str]) -> dict[str, str]:
     secrets = credential_secrets(environment)
     marks = secret_variables_of(dict.fromkeys(secrets, FROM_ENVIRONMENT))
     return {**given_credentials(environment), **marks}
+
+
+def secret_values(request: TrainingJobRequest, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the value of each secret that an environment has, whatever its source on AWS is."""
+    names = secret_sources(request.get("Environment", {}))
+    return {name: environment[name] for name in names if name in environment}
+
+
+def secret_mask(request: TrainingJobRequest) -> SecretMask:
+    """Return the mask of a job's secrets and credentials, which this process's environment has."""
+    values = {**secret_values(request, os.environ), **credential_secrets(os.environ)}
+    return SecretMask(values.values())

@@ -44,17 +44,16 @@ from launcher.client.sessions.local.host.process_tree import (
 )
 from launcher.client.sessions.local.host.running_host import RunningHost
 from launcher.client.sessions.local.job import job_description
-from launcher.client.sessions.local.job.attempt import Attempt, create_scratch
+from launcher.client.sessions.local.job.attempt import Attempt, StopConditions, create_scratch
 from launcher.client.sessions.local.job.failure_reason import failure_reason
+from launcher.client.sessions.local.job.host_credentials import secret_mask
 from launcher.client.sessions.local.job.job_description import JobState
 from launcher.client.sessions.local.job.job_folder import JobFolder
 from launcher.client.sessions.local.job.log_metrics import MetricScan
 from launcher.client.sessions.local.job.orphan_cleanup import fail_orphan
 from launcher.client.sessions.local.job.request_checks import ignored_field_notes
 from launcher.client.sessions.local.job.restarts import start_next_attempt, with_next_attempt
-from launcher.client.sessions.local.job.secret_values import secret_mask
 from launcher.client.sessions.local.job.status_writer import StatusWriter
-from launcher.client.sessions.local.job.stop_conditions import StopConditions
 from launcher.client.sessions.local.storage.channel_download import DownloadFailed, discard_fetched
 from launcher.client.sessions.local.storage.file_access import discard_folder
 from launcher.client.sessions.local.storage.object_store import S3Failed

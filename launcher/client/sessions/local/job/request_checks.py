@@ -12,8 +12,8 @@ from launcher.client.request import WrongType
 from launcher.client.sessions.base import violations_without_aws
 from launcher.client.sessions.local.host.toolkit_mode import is_script_mode
 from launcher.client.sessions.local.isolation_level import Isolation
+from launcher.client.sessions.local.job.host_credentials import secret_values
 from launcher.client.sessions.local.job.job_checks import check_inputs, check_job
-from launcher.client.sessions.local.job.secret_values import secret_values
 from launcher.client.sessions.local.storage.request_uris import place_of, uris_of
 from launcher.client.sessions.s3_uris import is_s3
 from launcher.errors import PlatformError, Problem, RequestRefused

@@ -1,4 +1,4 @@
-"""Restarts of local jobs by their policy: the keeper of a job creates the next attempt at it.
+"""Starts of local jobs, and restarts by their policy: the keeper of a job creates the next attempt.
 
 The keeper is the job's watchdog, which outlives the client. The name of the next attempt is in the
 last description of the one before it, and a name has one job: nothing is created twice.
@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from launcher.client.sessions.job_names import numbered_names
+from launcher.client.sessions.local.host.module_command import module_command, module_environment
 from launcher.client.sessions.local.job.job_description import new_description
 from launcher.client.sessions.local.job.job_folder import JobFolder
 from launcher.client.sessions.local.job.job_root import JobRoot
-from launcher.client.sessions.local.job.platform_start import start_platform
+from launcher.errors import PlatformError
 from launcher.shared import cause_text, end_cause
 
 if TYPE_CHECKING:
@@ -24,6 +27,33 @@ if TYPE_CHECKING:
     from launcher.shared import TrainingJobDescription, TrainingJobRequest
 
 _POLL_SECONDS = 0.1
+_MODULE = "launcher.client.sessions.local.job.platform_process"
+
+
+def start_platform(folder: JobFolder, lock: int, variables: Mapping[str, str]) -> None:
+    """Start the process that runs the job, and outlives its caller; pass the job's lock to it.
+
+    variables: added to that process's environment; its hosts do not get them.
+
+    Raises PlatformError when the process does not start.
+    """
+    with folder.platform_log.open("ab") as log:
+        result = subprocess.run(
+            module_command(_MODULE, str(folder.path)),
+            cwd="/",
+            env={**module_environment(), **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=(lock,),
+            start_new_session=True,
+            check=False,
+        )
+    if result.returncode != 0:
+        raise PlatformError(
+            f"the local platform process failed to start (exit code {result.returncode}): "
+            f"see {folder.platform_log}"
+        )
 
 
 def with_next_attempt(folder: JobFolder, ended: StoredDescription) -> StoredDescription:
