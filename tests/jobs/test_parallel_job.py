@@ -100,15 +100,20 @@ if "RANK" in os.environ:
 """
 
 
+def example_of(tmp_path: Path, **files: str) -> Example:
+    """A job of these files, by the names of the scripts; job: the text of job.yaml."""
+    pytest.importorskip("torch")
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "job.yaml").write_text(files.pop("job"))
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    return Example(folder, tmp_path / "home")
+
+
 @pytest.mark.long
 def test_two_hosts_have_a_stage_each_of_the_model_that_the_job_cuts(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    folder = tmp_path / "cut"
-    folder.mkdir()
-    (folder / "job.yaml").write_text(JOB)
-    (folder / "train.py").write_text(SCRIPT)
-
-    run = Example(folder, tmp_path / "home").run("job.yaml")
+    run = example_of(tmp_path, job=JOB, train=SCRIPT).run("job.yaml")
 
     assert run.code == 0, run.talk
     said = "of 2 replica=0 microbatch=4 ('blocks.4',) bf16"
@@ -117,14 +122,8 @@ def test_two_hosts_have_a_stage_each_of_the_model_that_the_job_cuts(tmp_path: Pa
 
 @pytest.mark.long
 def test_ranks_cut_their_model_by_the_file_of_the_job(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    folder = tmp_path / "filed"
-    folder.mkdir()
-    (folder / "job.yaml").write_text(FILE_JOB)
-    (folder / "train.py").write_text(FILE_SCRIPT)
     PARTITION.write(tmp_path / "cuts.json")
-
-    run = Example(folder, tmp_path / "home").run("job.yaml")
+    run = example_of(tmp_path, job=FILE_JOB, train=FILE_SCRIPT).run("job.yaml")
 
     assert run.code == 0, run.talk
     assert run.lines("stage=.*") == {"stage=0 has ['0.weight']", "stage=1 has ['2.weight']"}
@@ -134,26 +133,16 @@ def test_ranks_cut_their_model_by_the_file_of_the_job(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_task_is_trained_without_a_script(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    folder = tmp_path / "task"
-    folder.mkdir()
-    (folder / "job.yaml").write_text(TASK_JOB)
-    (folder / "task.py").write_text(TASK)
-    run = Example(folder, tmp_path / "home").run("job.yaml")
+    run = example_of(tmp_path, job=TASK_JOB, task=TASK).run("job.yaml")
     assert run.code == 0, run.talk
     assert run.weights().keys() == {"0.weight", "0.bias", "1.weight", "1.bias"}
 
 
 @pytest.mark.slow
 def test_a_task_is_cut_by_the_file_that_was_measured_of_it_and_of_no_other(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    folder = tmp_path / "task"
-    folder.mkdir()
-    (folder / "job.yaml").write_text(TASK_JOB.replace(STARTS, "partition_file: ../cuts.json"))
-    (folder / "task.py").write_text(WITHOUT_PROFILER + TASK)
-    _measure(folder, tmp_path / "cuts.json")
-
-    example = Example(folder, tmp_path / "home")
+    job = TASK_JOB.replace(STARTS, "partition_file: ../cuts.json")
+    example = example_of(tmp_path, job=job, task=WITHOUT_PROFILER + TASK)
+    _measure(example.folder, tmp_path / "cuts.json")
     run = example.run("job.yaml")
     assert run.code == 0, run.talk
     assert run.weights().keys() == {"0.weight", "0.bias", "1.weight", "1.bias"}
@@ -166,14 +155,10 @@ def test_a_task_is_cut_by_the_file_that_was_measured_of_it_and_of_no_other(tmp_p
 
 @pytest.mark.slow
 def test_what_a_job_found_is_the_file_of_the_next(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    folder = tmp_path / "task"
-    folder.mkdir()
     found = "partitions: 2, microbatches: 2, auto_partition: true, optimize: memory"
-    (folder / "job.yaml").write_text(TASK_JOB.replace(STARTS, found))
+    example = example_of(tmp_path, job=TASK_JOB.replace(STARTS, found), task=TASK)
+    folder = example.folder
     (folder / "next.yaml").write_text(TASK_JOB.replace(STARTS, "partition_file: partition.json"))
-    (folder / "task.py").write_text(TASK)
-    example = Example(folder, tmp_path / "home")
 
     run = example.run("job.yaml")
     assert run.code == 0, run.talk
