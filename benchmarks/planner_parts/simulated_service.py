@@ -19,7 +19,7 @@ from launcher.data.dispatcher import LeaseScheduler, ReadSpec
 from launcher.data.dispatcher.dispatcher import _TICK
 from launcher.data.receiver.progress_reporter import _FREED_SHARE, _REPORT_AT, _REPORT_INTERVAL
 from launcher.data.worker import FLOWS_PER_HOST, MAX_FLOWS, LeaseState
-from launcher.data.worker.striped_sender import _SHARE
+from launcher.data.worker.senders import _SHARE
 from launcher.data.worker.worker import _EARLY_HEARTBEAT_SECONDS, _HEARTBEAT_SECONDS
 from launcher.shared import slab_bytes
 from planner_parts.simulated_links import FLOW_RATE, Clock, Links

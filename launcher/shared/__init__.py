@@ -86,7 +86,6 @@ if TYPE_CHECKING:
         Role,
         ScriptPart,
     )
-    from launcher.shared.main_guard import has_main_guard
     from launcher.shared.mpi_options import split_mpi_options
     from launcher.shared.parallel_dims import ParallelDims, RankPlacement, parse_choice
     from launcher.shared.partitions.partition_file import (
@@ -154,12 +153,6 @@ if TYPE_CHECKING:
         signal_all,
         zombies_of,
     )
-    from launcher.shared.python_project import (
-        BUILD_FILE,
-        SETUP_FILE,
-        describes_package,
-        project_arguments,
-    )
     from launcher.shared.rank_memory import (
         Activations,
         Footprint,
@@ -206,6 +199,13 @@ if TYPE_CHECKING:
         TrainingJobSummary,
     )
     from launcher.shared.users_modules import OTHER_NAME, PACKAGE, enter
+    from launcher.shared.users_source import (
+        BUILD_FILE,
+        SETUP_FILE,
+        describes_package,
+        has_main_guard,
+        project_arguments,
+    )
     from launcher.shared.variables import (
         ADDRESSES_VARIABLE,
         CHECKPOINT_VARIABLE,

@@ -16,7 +16,7 @@ from launcher.data.batches import wire
 from launcher.data.control import messages as m
 from launcher.data.memory import SlabPool
 from launcher.data.receiver import Arrivals, BatchBuffer, LocalPeer, ProgressReporter
-from launcher.data.worker import StripedSender, striped_sender
+from launcher.data.worker import StripedSender, senders
 from launcher.errors import AuthenticationError, WireError
 from launcher.runtime import handshake, jsonl_socket
 
@@ -79,8 +79,8 @@ def receiving() -> Iterator[Receiving]:
 @pytest.fixture
 def far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ends on one machine are to behave as if they were not."""
-    monkeypatch.setattr(striped_sender, "_is_near", lambda connection: False)
-    monkeypatch.setattr(striped_sender, "_SHARE", 1 << 20)
+    monkeypatch.setattr(senders, "_is_near", lambda connection: False)
+    monkeypatch.setattr(senders, "_SHARE", 1 << 20)
 
 
 def frame(step: int, payload: np.ndarray = PAYLOAD) -> wire.WireFrame:
@@ -131,7 +131,7 @@ def test_between_processes_of_one_machine_one_flow_is_used(receiving: Receiving)
     sender.send(frame(0))
     wait_until(lambda: len(receiving.rank.lent) == 1)
     assert len(receiving.connections) == 1
-    assert unsent_limit(sender) == striped_sender._UNSENT
+    assert unsent_limit(sender) == senders._UNSENT
     sender.close()
 
 

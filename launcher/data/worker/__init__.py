@@ -8,7 +8,7 @@ from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
     from launcher.data.worker.lease_state import LeaseState
-    from launcher.data.worker.striped_sender import FLOWS_PER_HOST, MAX_FLOWS, StripedSender
+    from launcher.data.worker.senders import FLOWS_PER_HOST, MAX_FLOWS, StripedSender
     from launcher.data.worker.worker import DataWorker
 
 __getattr__ = open_door(__name__)

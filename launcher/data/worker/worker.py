@@ -40,8 +40,7 @@ from launcher.data.order import (
 )
 from launcher.data.repeatable import seeding
 from launcher.data.worker.lease_state import LeaseState
-from launcher.data.worker.shared_memory_sender import SharedMemorySender
-from launcher.data.worker.striped_sender import StripedSender
+from launcher.data.worker.senders import SharedMemorySender, StripedSender
 from launcher.errors import DataError, SampleError
 from launcher.runtime import (
     RECEIVER_VARIABLE,

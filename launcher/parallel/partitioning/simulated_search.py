@@ -19,9 +19,8 @@ import numpy.typing as npt
 
 from launcher.errors import ParallelError
 from launcher.parallel.partitioning.chain import Chain
-from launcher.parallel.partitioning.cutting_game import Outcome, play_game
+from launcher.parallel.partitioning.cut_bounds import EffortSpent, Outcome, PossibleCuts, play_game
 from launcher.parallel.partitioning.optimum import Cuts, bottleneck
-from launcher.parallel.partitioning.possible_cuts import EffortSpent, PossibleCuts
 from launcher.parallel.partitioning.simulation import Simulation, Way, Ways, as_rows, costs_of
 from launcher.shared import Objective, Orders
 

@@ -1,23 +1,27 @@
-"""A lower bound for the best cuts, and cuts close to it, where a cost is the maximum of many sums.
+"""Bounds of the best cuts where a cost is the maximum of many sums, and cuts close to them.
 
-One player cuts. The other chooses which sum counts: for a step, which path through its actions;
-for memory, which rank at which time. The game between the cuts and sums found so far is solved, and
-each player adds the best answer to the other's mixture ("double oracle", McMahan, Gordon and Blum
-2003). Against a mixture of sums the best cuts are a shortest path. The maximum sum is at least any
-mixture of sums, so no cuts cost less than this path.
+A game gives a lower bound. One player cuts. The other chooses which sum counts: for a step, which
+path through its actions; for memory, which rank at which time. The game between the cuts and sums
+found so far is solved, and each player adds the best answer to the other's mixture ("double
+oracle", McMahan, Gordon and Blum 2003). Against a mixture of sums the best cuts are a shortest
+path. The maximum sum is at least any mixture of sums, so no cuts cost less than this path.
+
+For the same reason, the first cuts of a model can be discarded together with all that follow them,
+where such a mixture with the cheapest rest is not below the best cost that is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from launcher.parallel.partitioning.chain import Table
 from launcher.parallel.partitioning.optimum import shortest
-from launcher.parallel.partitioning.simulation import Numbers, Way, as_rows, costs_of
+from launcher.parallel.partitioning.simulation import Numbers, Way, Ways, as_rows, costs_of
 
 #: Limits on the rounds and on the table entries computed, a matter of seconds.
 _ROUNDS, _ENTRIES = 60, 4 * 10**8
@@ -109,3 +113,60 @@ def _solve(sums: Sequence[Numbers], costs: Numbers) -> tuple[Numbers, Numbers]:
 def _shares(weights: Numbers) -> Numbers:
     total = weights.sum()
     return weights / total if total else np.full(len(weights), 1 / len(weights))
+
+
+class EffortSpent(Exception):
+    """There are more candidates than may be looked at."""
+
+
+@dataclass(kw_only=True)
+class PossibleCuts:
+    """Cuts whose sums are all below a ceiling, which may be lowered meanwhile.
+
+    tables: for each of several sums and each stage, the costs of the ranges between places;
+    infinite where there can be no stage. effort: sums that may be worked out.
+    """
+
+    tables: Numbers
+    ceiling: float
+    effort: int
+
+    @cached_property
+    def _rest(self) -> Numbers:
+        """The least sums of a stage and all later ones, by the place where it begins."""
+        sums, stages, size = self.tables.shape[:3]
+        rest = np.full((sums, stages + 1, size), np.inf)
+        rest[:, stages, -1] = 0.0
+        for stage in reversed(range(stages)):
+            rest[:, stage] = (self.tables[:, stage] + rest[:, stage + 1, None, :]).min(axis=2)
+        return rest
+
+    def __iter__(self) -> Iterator[Ways]:
+        """Yield the cuts, some at a time. Raises EffortSpent."""
+        sums, stages, size = self.tables.shape[:3]
+        at_once = max(1, 2**20 // (sums * size))
+        start: tuple[Ways, Numbers] = (np.zeros((1, 1), dtype=np.int64), np.zeros((1, sums)))
+        stack = [start]
+        while stack:
+            ways, costs = stack.pop()
+            if ways.shape[1] == stages:
+                yield ways[:, 1:]
+                continue
+            for first in reversed(range(0, len(ways), at_once)):
+                some = slice(first, first + at_once)
+                stack += self._longer(ways[some], costs[some])
+
+    def _longer(self, ways: Ways, costs: Numbers) -> Sequence[tuple[Ways, Numbers]]:
+        """Return the same cuts with one more, the best last; none if there are none."""
+        stage = ways.shape[1] - 1
+        costs = costs[:, :, None] + self.tables[:, stage, ways[:, -1], :].swapaxes(0, 1)
+        least = (costs + self._rest[None, :, stage + 1]).max(axis=1)
+        self.effort -= costs.size
+        if self.effort < 0:
+            raise EffortSpent
+        rows, places = np.nonzero(least < self.ceiling)
+        order = np.argsort(least[rows, places], kind="stable")
+        rows, places = rows[order], places[order]
+        if not len(rows):
+            return ()
+        return ((np.column_stack((ways[rows], places)), costs[rows, :, places]),)

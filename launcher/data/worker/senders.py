@@ -1,18 +1,22 @@
-"""Connections from a worker to one receiver; large batches are striped over several.
+"""Senders of a worker's batches to one receiver: into its shared memory, or over connections.
 
-One TCP flow between EC2 instances carries at most 5 Gbit/s, however fast their network is (Amazon
-EC2 User Guide, "instance network bandwidth"). Between processes of one machine one flow is best.
+On one host a batch is copied once. Elsewhere a large one is striped over several connections: one
+TCP flow between EC2 instances carries at most 5 Gbit/s, however fast their network is (Amazon EC2
+User Guide, "instance network bandwidth"). Between processes of one machine one flow is best.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import ipaddress
 import itertools
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
-from launcher.data.batches import WireFrame
+from launcher.data.batches import Header, WireFrame
+from launcher.data.control import messages as m
+from launcher.data.memory import ReceiverClient, SlabViews
 from launcher.runtime import jsonl_socket
 
 #: Maximum number of flows over which one worker stripes a batch.
@@ -86,3 +90,54 @@ def _is_near(connection: socket.socket) -> bool:
     """Return True if both ends are on one machine."""
     here, there = connection.getsockname()[0], connection.getpeername()[0]
     return bool(here == there or ipaddress.ip_address(there).is_loopback)
+
+
+class SharedMemorySender:
+    """Hands frames to the receiver of this host. For use by one thread."""
+
+    def __init__(self, receiver: str) -> None:
+        self._receiver = receiver
+        self._client: ReceiverClient | None = None
+
+    def send(self, frame: WireFrame) -> None:
+        """Hand a frame over if it is wanted; after OSError the next call reconnects."""
+        try:
+            if self._client is None:
+                # Released views are not reported: the receiver is notified when a slab is filled.
+                self._views = SlabViews(released=collections.deque(maxlen=0))
+                self._client = ReceiverClient(self._receiver, self._views)
+            self._hand_over(frame, self._client)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection to the receiver."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _hand_over(self, frame: WireFrame, client: ReceiverClient) -> None:
+        header = frame.header
+        slab = _request_slab(header, client)
+        if slab is None:
+            return
+        frame.copy_to(self._views.payload(slab, header.payload_bytes))
+        client.send(
+            m.SlabFilled(
+                run=header.run,
+                step=header.step,
+                worker=header.worker,
+                slab=slab,
+                size=header.payload_bytes,
+                content=header.content_bytes,
+            )
+        )
+
+
+def _request_slab(header: Header, client: ReceiverClient) -> int | None:
+    """Return the slab for a batch, or None if the batch is no longer wanted."""
+    client.send(m.NeedSlab(run=header.run, step=header.step, size=header.payload_bytes))
+    while not isinstance(answer := client.receive(), m.SlabLent):
+        pass  # a Forget message, handled by the client
+    return answer.slab
