@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 from made_up_partition import made_up
-from small_task import TASK, write_task
+from programs import TASK, write_task
 from waiting import wait_until
 
 from launcher import Partition

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from containers import ENGINE
+from containers import ENGINE, made_image
 from customer import BUCKET, Customer, channel, request
-from images import made_image
 from needs import skip_without_isolation
 
 from launcher.client.endpoint import serve

@@ -1,11 +1,15 @@
-"""The images that tests/build_containers.sh makes, and sessions whose hosts run them."""
+"""The images that tests/build_containers.sh makes, others made from them, and sessions in both."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,3 +65,37 @@ def left_of(job: Path) -> list[str]:
 def session_options(isolation: str | None, image: str = NUMPY_IMAGE) -> dict[str, Any]:
     """The options of a session whose isolation may be `container`."""
     return {"engine": ENGINE, "image": image} if isolation == "container" else {}
+
+
+@contextmanager
+def made_image(
+    programs: Mapping[str, str], *, folders: Mapping[Path, str] = {}, changes: Sequence[str] = ()
+) -> Iterator[str]:
+    """An image with programs, by their paths, for one block; its name.
+
+    folders: of this machine, and where the image has them. changes: as lines of a Dockerfile.
+    """
+    name = f"localhost/launcher-test-{uuid.uuid4().hex[:12]}"
+    container = _must("create", NUMPY_IMAGE, "true")
+    try:
+        with TemporaryDirectory() as folder:
+            for path, text in programs.items():
+                file = Path(folder, Path(path).name)
+                file.write_text(text)
+                file.chmod(0o755)
+                _must("cp", str(file), f"{container}:{path}")
+        for source, target in folders.items():
+            _must("cp", str(source), f"{container}:{target}")
+        _must("commit", "-q", *(f"--change={each}" for each in changes), container, name)
+    finally:
+        _must("rm", "--force", container)
+    try:
+        yield f"{name}:latest"
+    finally:
+        _must("rmi", "--force", name)
+
+
+def _must(*words: str) -> str:
+    answer = subprocess.run([ENGINE, *words], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, (words, answer.stderr)
+    return answer.stdout.strip()

@@ -24,8 +24,7 @@ from bench import (
     printed,
     processes_mentioning,
 )
-from containers import ENGINE, NUMPY_IMAGE, session_in
-from images import made_image
+from containers import ENGINE, NUMPY_IMAGE, made_image, session_in
 from needs import skip_without_isolation
 from packages import make_wheel
 from waiting import wait_until

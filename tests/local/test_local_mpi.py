@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from bench import fit, processes_mentioning
-from mpi_sum import ADD_UP
 from needs import needs_mpirun
+from programs import ADD_UP
 from waiting import wait_until
 
 from launcher import DataService, InstanceGroup, Job, LocalSession, Mpi

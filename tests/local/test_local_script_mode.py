@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from bench import Bench, channel, group
 from cloud import SOURCE, Cloud
-from mpi_sum import ADD_UP
 from needs import needs_mpirun
+from programs import ADD_UP
 
 from launcher.errors import PlatformError
 

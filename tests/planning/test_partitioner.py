@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from small_task import write_task
+from programs import write_task
 
 import launcher
 from launcher import ParallelError, PlatformError, SpecError

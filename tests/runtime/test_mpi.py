@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from engine_processes import WORKER, kill, processes
 from hosts import Hosts
-from mpi_sum import ADD_UP
 from needs import needs_mpirun
-from programs import PIPELINE, READER
+from programs import ADD_UP, PIPELINE, READER
 from waiting import wait_until
 
 from launcher.runtime import mpirun_command
