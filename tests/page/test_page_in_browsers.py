@@ -6,6 +6,7 @@ The browser's tests need chromium, node, and `npm install --prefix tests/page`.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from launcher.client.page import JobReport  # noqa: E402 (as above)
 from report_parts.long_job import LongJob  # noqa: E402 (found by the line above)
 
 VIEWS = ("light", "dark", "phone", "print")
+#: A folder for screenshots, if one is wanted.
+PICTURES = [os.environ["PICTURES"]] if "PICTURES" in os.environ else []
 #: Bytes of a report at most.
 LIMIT = 5_000_000
 
@@ -41,15 +44,21 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> JobReport:
 @pytest.fixture(scope="module")
 def seen(page: JobReport, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What each view of the page is like."""
+    file = page.write(tmp_path_factory.mktemp("page") / "report.html")
+    return run_in_browser("check_page.cjs", str(file))
+
+
+def run_in_browser(script: str, address: str, asked: str = "") -> dict[str, Any]:
+    """Run a script of this folder, with chromium, on an address; return the JSON that it prints."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     node = shutil.which("node")
     if chromium is None or node is None:
         pytest.skip("no chromium or no node: apt-get install chromium nodejs npm")
     if not (HERE / "node_modules").is_dir():
         pytest.skip("no axe-core: npm install --prefix tests/page")
-    file = page.write(tmp_path_factory.mktemp("page") / "report.html")
     done = subprocess.run(
-        [node, str(HERE / "check_page.cjs"), chromium, str(file)],
+        [node, str(HERE / script), chromium, address, *PICTURES],
+        input=asked,
         capture_output=True,
         text=True,
         check=False,

@@ -114,9 +114,14 @@ def _cards(facts: ReportFacts) -> Iterator[PageCard]:
         note = "" if rate is None else f"{short_number(rate)} samples a second"
         yield PageCard(label="A step takes", value=_seconds(evidence.step.mean), note=note)
     found = facts.diagnosis
-    if found.confidence in (Confidence.HIGH, Confidence.MEDIUM):
+    if found.confidence is not Confidence.NONE:
+        perhaps = ", perhaps" if found.confidence is Confidence.LOW else ""
+        change = f". To change: {found.change}" if found.change else ""
         yield PageCard(
-            label="What limits its speed", value=found.limit.value, note=found.finding.why
+            label=f"What limits its speed{perhaps}",
+            value=found.limit.value,
+            note=found.finding.why + change,
+            wide=True,
         )
 
 
@@ -366,7 +371,7 @@ def _diagnosis(facts: ReportFacts) -> Iterator[Block]:
     found = facts.diagnosis
     named = f" ({found.culprit})" if found.culprit else ""
     sure = "" if found.confidence is Confidence.NONE else f", confidence {found.confidence.value}"
-    yield text_block(f"{found.limit.value}{named}{sure}. {found.finding.why}")
+    yield text_block(f"{found.limit.value}{named}{sure}: {found.finding.why}")
     if found.advice:
         yield list_block("What to change", [advice_text(each) for each in found.advice])
     for missing in found.evidence.missing:
@@ -376,6 +381,7 @@ def _diagnosis(facts: ReportFacts) -> Iterator[Block]:
 def configuration(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     """Yield what the job was made from: labels and texts."""
     description = facts.description
+    yield "Runs", "\n".join(facts.notes)
     algorithm: Mapping[str, object] = description.get("AlgorithmSpecification", {})
     yield "Image", str(description.get("LocalImage", algorithm).get("TrainingImage", "unknown"))
     for group in host_groups(description):

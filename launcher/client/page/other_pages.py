@@ -77,15 +77,16 @@ def compare_page(jobs: Sequence[ReportFacts]) -> JobsPage:
     """Return the page that puts jobs side by side: figures, metrics, and what was changed."""
     table = Comparison(jobs=tuple(job.priced for job in jobs)).table
     columns = ("figure", *table.columns[1:])
-    figures = table_block(Table(title="figures", columns=columns), table.rows)
+    known = [row for row in table.rows if set(row[1:]) - {"-", "unknown"}]
+    figures = table_block(Table(title="figures", columns=columns), known)
     notes = [text_block(text, "faint") for _, text in table.notes]
     return JobsPage(
         title="Compared",
         subtitle=", ".join(table.columns[1:]),
         sections=[
+            PageSection(title="What was changed", blocks=[_changes(jobs)]),
             PageSection(title="Figures", blocks=[figures, *notes]),
             PageSection(title="Metrics", blocks=list(_metric_charts(jobs))),
-            PageSection(title="What was changed", blocks=[_changes(jobs)]),
         ],
         footer="Times are counted from each job's beginning.",
     )
@@ -117,12 +118,20 @@ def _named(job: ReportFacts, points: Sequence[tuple[float, float]]) -> PageLine:
     return line
 
 
+def _differing(texts: Sequence[str]) -> Iterator[str]:
+    """Yield of each text the parts, one a line or after a comma, that are not in all."""
+    by = "\n" if any("\n" in text for text in texts) else ", "
+    parts = [text.split(by) for text in texts]
+    for own in parts:
+        yield by.join(part for part in own if any(part not in each for each in parts)) or "-"
+
+
 def _changes(jobs: Sequence[ReportFacts]) -> Block:
     """Return the configuration in which the jobs differ."""
     found = [dict(configuration(job)) for job in jobs]
     labels = dict.fromkeys(label for each in found for label in each)
     rows = [
-        (label, *(each.get(label, "-") for each in found))
+        (label, *_differing([each.get(label, "") for each in found]))
         for label in labels
         if len({each.get(label) for each in found}) > 1
     ]

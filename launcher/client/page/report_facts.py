@@ -105,10 +105,11 @@ _MARKS = {
     "service_restarted": "{service} restarted",
     "host_failed": "host failed",
 }
-#: Events of hosts that are listed beside the warnings, as sentences.
+#: Events that are listed beside the warnings, as sentences.
 _HOST_EVENTS = {
     "host_started": "started as {role}",
     "host_ended": "ended: {because}",
+    "checkpoint_loaded": "restarted from the checkpoint of step {step}",
 }
 
 
@@ -205,13 +206,15 @@ class LogTail:
 class ReportFacts:
     """All that a report shows.
 
-    failure: of a job that has failed. record: how it was sent, from this machine. states: the job's
-    secondary statuses over time. plan: clusters for its workload. tails: the last lines of each
-    host. begin, end: of the job, in seconds since the epoch. The others: as of LineFacts.
+    failure: of a job that has failed. notes: where it runs, and its attempts. record: how it was
+    sent, from this machine. states: the job's secondary statuses over time. plan: clusters for its
+    workload. tails: the last lines of each host. begin, end: of the job, in seconds since the
+    epoch. The others: as of LineFacts.
     """
 
     description: TrainingJobDescription
     failure: FailureReport | None
+    notes: Sequence[str]
     record: Mapping[str, Any] | None
     diagnosis: Diagnosis
     priced: ComparedJob
@@ -246,6 +249,7 @@ def read_report_facts(job: Job, workload: Workload | None = None) -> ReportFacts
     return ReportFacts(
         description=description,
         failure=failure_of(job.session, description),
+        notes=job.session.place_notes(description),
         record=None if record is None else record.to_plain(),
         diagnosis=diagnosis_of(evidence),
         priced=priced,

@@ -89,6 +89,7 @@ function drawMarks(plot, marks, isWide) {
   const { ctx, bbox } = plot;
   ctx.save();
   ctx.font = `${10 * devicePixelRatio}px system-ui, sans-serif`;
+  ctx.textAlign = "left";
   let free = -Infinity;
   for (const mark of marks) {
     const x = plot.valToPos(mark.time, "x", true);
@@ -109,6 +110,9 @@ function drawMarks(plot, marks, isWide) {
   }
   ctx.restore();
 }
+
+// What a legend shows while nobody points at its chart.
+const lastOf = (values) => values.findLast((value) => value != null) ?? 0;
 
 const joined = (series) =>
   series.length > 1 ? uPlot.join(series.map((each) => [each.x, each.y])) : [series[0].x, series[0].y];
@@ -155,16 +159,16 @@ function drawChart(block, key) {
         },
       },
     },
-    axes: [axis(elapsed, { incrs: TIMES, space: 60 }), axis((value) => formatted(value, block.unit), { size: 62 })],
+    axes: [axis(elapsed, { incrs: TIMES, space: 60, size: 32 }), axis((value) => formatted(value, block.unit), { size: 62 })],
     series: [
-      { label: "after", value: (_, value) => (value == null ? "" : elapsed(value)) },
+      { label: "after", value: (plot, value) => elapsed(value ?? lastOf(plot.data[0])) },
       ...block.series.map((each, place) => ({
         label: name(each, place),
         stroke: () => colour(`--c${place % COLOURS}`),
         width: 1.5,
         spanGaps: true,
         points: { show: each.x.length < 2 },
-        value: (_, value) => formatted(value, block.unit),
+        value: (plot, value, line) => formatted(value ?? lastOf(plot.data[line]), block.unit),
       })),
     ],
     hooks: {
@@ -367,7 +371,8 @@ function drawLog(block) {
       ...lines.map(([time, line]) => el("div", null, el("span", { class: "time" }, elapsed(time)), ...marked(line, wanted))),
     );
     const last = host.lines.length < host.count ? `last ${host.lines.length} of ` : "";
-    found.textContent = wanted ? `${lines.length} lines found in the ${last}${host.count}` : `${last}${host.count} lines`;
+    const lineCount = (count) => `${count} line${count === 1 ? "" : "s"}`;
+    found.textContent = wanted ? `${lineCount(lines.length)} found in the ${last}${host.count}` : last + lineCount(host.count);
     whole.hidden = !host.href;
     whole.href = host.href || "";
     if (isAtEnd) text.scrollTop = text.scrollHeight;
