@@ -32,6 +32,8 @@ class Estimator(JobArguments, LatestJob):
     LocalSession, or with `fit(..., local=True)`.
     """
 
+    _inputs: object = None  # of a ModelTrainer
+
     def _repr_html_(self) -> str:
         from launcher.client.show import notes_html
         from launcher.client.spec import spec_html
@@ -165,7 +167,27 @@ class Estimator(JobArguments, LatestJob):
         estimator._remember(job)
         return estimator
 
+    @classmethod
+    def from_model_trainer(
+        cls: type[EstimatorType], trainer: object, **changes: Any
+    ) -> EstimatorType:
+        """Return an estimator of the job that a ModelTrainer of SDK v3 describes.
+
+        Its channels are those that `fit` has without inputs of its own. changes: arguments of the
+        estimator that take the place of the trainer's.
+
+        Raises SpecError with all of the trainer's settings that a job here cannot have.
+        """
+        from launcher.client.estimator.model_trainer import arguments_of
+
+        arguments = arguments_of(trainer)
+        inputs = arguments.pop("inputs")
+        estimator = cls(**{**arguments, **changes})
+        estimator._inputs = inputs
+        return estimator
+
     def _with_inputs(self, inputs: object) -> JobSpec:
+        inputs = self._inputs if inputs is None else inputs
         channels = as_inputs(inputs)
         spec = self.spec.replace(inputs=channels)
         lone = None if isinstance(inputs, Mapping) else next(iter(channels.values()), None)
