@@ -17,9 +17,8 @@ from torch.distributed.checkpoint.staging import BlockingAsyncStager
 
 from launcher.errors import ParallelError
 from launcher.parallel.checkpoints import folders, manifests
-from launcher.parallel.checkpoints.contents import contents, tied
+from launcher.parallel.checkpoints.contents import State, contents, tied
 from launcher.parallel.checkpoints.targets import Targets
-from launcher.parallel.checkpoints.train_state import State
 from launcher.parallel.context import ParallelContext
 from launcher.runtime import emit
 

@@ -12,22 +12,59 @@ batches                    the number of batches that a Pipeline has run
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from launcher.errors import ParallelError
 from launcher.parallel.checkpoints.optimizer_states import optimizer_contents
 from launcher.parallel.checkpoints.parameter_names import named
-from launcher.parallel.checkpoints.train_state import State
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline
 from launcher.parallel.randomness import seed_from
 
 MODEL, BATCHES = "model/", "batches"
+
+
+class Stateful(Protocol):
+    """An object that saves and restores itself: a scheduler, a GradScaler, a loader."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state."""
+        ...
+
+    def load_state_dict(self, state_dict: Any) -> Any:
+        """Restore a state."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """Everything that is saved of a rank and loaded into it.
+
+    model: this rank's Pipeline, or a module: bare, replicated by DDP, or sharded by FSDP2. Combine
+        several modules in one nn.ModuleDict.
+    optimizers: of the model's parameters.
+    shared: by name, state that is the same on all ranks: a scheduler, a GradScaler, an epoch
+        counter.
+    loaders: by name, objects with a resume point in the data, that of the rank's replica.
+
+    The random states of Python, numpy, torch and the rank's GPU are always saved.
+
+    >>> State(model=pipeline, optimizers=[optimizer],
+    ...       shared={"scheduler": scheduler, "scaler": scaler},
+    ...       loaders={"train": loader})                          # doctest: +SKIP
+    """
+
+    model: nn.Module | Pipeline
+    optimizers: Sequence[Optimizer] = ()
+    shared: Mapping[str, Stateful] = field(default_factory=dict)
+    loaders: Mapping[str, Stateful] = field(default_factory=dict)
 
 
 def shared_key(name: str) -> str:

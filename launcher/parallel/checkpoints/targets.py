@@ -13,6 +13,8 @@ from launcher.errors import ParallelError
 from launcher.parallel.checkpoints.contents import (
     BATCHES,
     MODEL,
+    State,
+    Stateful,
     detached,
     loader_key,
     namer,
@@ -23,7 +25,6 @@ from launcher.parallel.checkpoints.contents import (
 )
 from launcher.parallel.checkpoints.optimizer_states import OptimizerTargets
 from launcher.parallel.checkpoints.parameter_names import NamedParameters, module_of, named
-from launcher.parallel.checkpoints.train_state import State, Stateful
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline
 
