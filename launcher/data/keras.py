@@ -1,4 +1,4 @@
-"""A loader as the data of Keras 3's fit, on each of its backends, and its state in checkpoints.
+"""Feed a loader to Keras 3's fit, on each backend, and keep its state in checkpoints.
 
 import launcher.data.keras
 

@@ -1,4 +1,4 @@
-"""Text of others on a terminal or a page: what a job prints, its names, and what a service says."""
+"""Make foreign text safe to show: a job's output, its names, a service's messages."""
 
 from __future__ import annotations
 

@@ -147,6 +147,7 @@ def _microbatch(task: Task, request: PartitionJob) -> Batch:
     )
     size = degrees.microbatch
     loader = DataLoader(task.train_data, size, shuffle=True, seed=task.seed, drop_last=True)
+    loader.set_epoch(0)  # each profile takes the same microbatch
     for batch in loader:
         return task.split(batch)
     raise ParallelError(f"{task.train_data} has fewer samples than a microbatch ({size})")

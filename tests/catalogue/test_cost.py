@@ -53,12 +53,14 @@ JULY = "us-east-1 on-demand prices of July 2026"
         ("us-east-1", date(2026, 2, 1), f"{JULY}* (up to 5 months later; {{}})"),
         ("eu-west-1", date(2026, 9, 1), f"{JULY} (2 months old; {{}}); eu-west-1 differs"),
         (None, date(2026, 9, 1), f"{JULY} (2 months old; {{}}); other regions differ"),
+        ("local", date(2026, 9, 1), f"{JULY} (2 months old; {{}}); other regions differ"),
     ],
 )
 def test_an_estimate_says_of_when_and_where_its_prices_are(
     region: str | None, day: date, said: str
 ) -> None:
-    command = f"`launcher plan types --update --region {region or 'us-east-1'}` reads AWS's"
+    place = "eu-west-1" if region == "eu-west-1" else "us-east-1"
+    command = f"`launcher plan types --update --region {place}` reads AWS's"
     found = estimate(GROUPS, PriceList(), region, day)
 
     assert found.sources == (said.format(command),)

@@ -93,8 +93,9 @@ def verb_table() -> str:
 
 
 def option_table(records: list[tuple[str, str]]) -> str:
+    """Return a table; choices have commas, as code in a table cannot have a pipe."""
     rows = [(f"`{option}`", " ".join(meaning.split())) for option, meaning in records]
-    lines = ["| {} | {} |".format(*(cell.replace("|", "\\|") for cell in row)) for row in rows]
+    lines = ["| {} | {} |".format(*(cell.replace("|", ", ") for cell in row)) for row in rows]
     return "\n".join(["| option | meaning |", "|---|---|", *lines])
 
 

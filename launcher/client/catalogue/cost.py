@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 
 from launcher.client.catalogue.instances import find
-from launcher.client.catalogue.prices import Price, PriceList, update_fix
+from launcher.client.catalogue.prices import Price, PriceList, aws_regions, update_fix
 
 _HOUR = 3600
 #: Types that the origin of prices names.
@@ -98,8 +98,10 @@ class CostEstimate:
 def price_sources(prices: Iterable[Price], region: str | None, day: date) -> tuple[str, ...]:
     """Return the origins of prices as texts: region, months, age, and the command of an update.
 
-    region: that they are used for; None if it is unknown. day: from which their age counts.
+    region: that they are used for; one that AWS does not have counts as unknown, as None does.
+    day: from which their age counts.
     """
+    region = region if region in aws_regions() else None
     origins = defaultdict[tuple[Path | None, str | None], list[Price]](list)
     for price in prices:
         if price.file or price.region:

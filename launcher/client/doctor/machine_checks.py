@@ -1,4 +1,4 @@
-"""Checks of this machine: its Python, the folder of local jobs, and the isolations that work."""
+"""Check this machine: Python, the folder for local jobs, working isolation modes."""
 
 from __future__ import annotations
 

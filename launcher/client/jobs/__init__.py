@@ -1,4 +1,4 @@
-"""A job that was created: its log, its states, its outcome, its bill and its files."""
+"""Created jobs: log, states, outcome, bill and files."""
 
 from __future__ import annotations
 

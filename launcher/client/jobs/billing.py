@@ -1,4 +1,4 @@
-"""Estimated cost of a job, from the seconds that AWS billed and the prices of its instances."""
+"""Estimate a job's cost from the seconds AWS billed and its instances' prices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The screen of a running job: what is shown of it, from its description and its hosts' events.
+"""A running job's screen, built from its description and its hosts' events.
 
 A terminal draws it below what the hosts print (cli/screen/live_view), a notebook in an output of
 its own (job_printing).

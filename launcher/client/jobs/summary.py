@@ -1,4 +1,4 @@
-"""Summary of a job, from its description, its job document and its hosts' event lines."""
+"""Summarize a job from its description, job document and event lines."""
 
 from __future__ import annotations
 

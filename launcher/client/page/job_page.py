@@ -1,4 +1,4 @@
-"""The page of one job: its state or end, its cost, its wait for data, then the details."""
+"""One job's page: state or end, cost, wait for data, then the details."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of images: what a name shows of its image, and the names of AWS's Hugging Face images.
+"""Image names: read one, and look up AWS's Hugging Face images.
 
 SageMaker takes images of Amazon ECR in the job's region. Launcher's part of a job needs Python
 3.10; the Python of somebody else's image is not judged. AWS's Hugging Face images are listed for

@@ -1,4 +1,4 @@
-"""A page as one HTML file, which needs no network: its script, its style and what it shows."""
+"""Write a page as one HTML file, with its script, style and data, that needs no network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of a job's hosts: one judge for the plan of a job and for the check of its file."""
+"""Judge whether a job fits its hosts' memory, for the plan and for the check."""
 
 from __future__ import annotations
 

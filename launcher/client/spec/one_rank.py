@@ -1,4 +1,4 @@
-"""The job of `launcher run --debug`: rank 0 of a job alone, which loads its own batches."""
+"""Reduce a job to rank 0, loading in process, for `launcher run --debug`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream of a dataset that is checked: the plans of what is read, the same in both processes."""
+"""The stream read to check a dataset: the same plan in both processes."""
 
 from __future__ import annotations
 

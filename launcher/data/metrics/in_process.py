@@ -1,4 +1,4 @@
-"""Bottleneck report of a rank that loads its data itself, and the loading times that it is from."""
+"""Bottleneck report for a rank that loads its own data, from its loading times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples of what a thread does, by what the kernel says that it waits for.
+"""Sample what a thread waits for, as the kernel reports it.
 
 A thread's `wchan` is the function of the kernel in which it sleeps: "0" while it runs, and where
 the kernel hides it; then its state is left, of which "sleeping" tells nothing more.

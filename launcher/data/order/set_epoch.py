@@ -1,4 +1,4 @@
-"""Calls of `set_epoch` of a dataset, or of what it wraps, before an epoch is read."""
+"""Call `set_epoch` on a dataset, or on the dataset it wraps, before each epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards of an iterable dataset: which rank reads which, and in which steps. Pure.
+"""Assign an iterable dataset's shards to ranks and steps. Pure.
 
 A stream of an iterable dataset has as many *shards* as its loader is given, whatever the cluster
 looks like. They are assigned to the ranks round-robin. A rank takes one batch of each of its shards

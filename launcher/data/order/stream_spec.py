@@ -1,4 +1,4 @@
-"""The specification of a stream of batches: everything on which its ranks must agree."""
+"""A batch stream's specification: everything its ranks must agree on."""
 
 from __future__ import annotations
 

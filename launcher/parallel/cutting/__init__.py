@@ -1,1 +1,1 @@
-"""Tracing of a model, checks of its stages, and the resolution of where they start."""
+"""Trace a model, check its stages, and resolve where they start."""

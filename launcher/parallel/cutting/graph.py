@@ -1,4 +1,4 @@
-"""Tracing a model into a graph of the calls of its modules, with the values of an example.
+"""Trace a model into a graph of module calls, with example values.
 
 Only the code between modules is traced (`tracing.recorder`). Modules stay as they are, so they
 handle train and eval mode, buffers, random numbers and their own state themselves. A module becomes

@@ -1,4 +1,4 @@
-"""Simulation of many cuts of a chain at once: seconds of a step, and bytes of a rank."""
+"""Simulate many cuts at once: seconds per step and bytes per rank."""
 
 from __future__ import annotations
 

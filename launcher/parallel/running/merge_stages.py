@@ -1,4 +1,4 @@
-"""The parts of a model that ranks hold: together all of it, under its own names."""
+"""Merge the ranks' stages into the whole model, under its original names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of smp in a process: its parallel context, its configuration and its one model."""
+"""The smp state in a process: parallel context, configuration, and the one model."""
 
 from __future__ import annotations
 

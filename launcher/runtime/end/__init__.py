@@ -1,1 +1,1 @@
-"""The end of a job: who reports it, who is told, and what a hang or a lost host looks like."""
+"""The end of a job: report it, pass it on, and detect hangs and lost hosts."""

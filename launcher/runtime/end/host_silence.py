@@ -1,4 +1,4 @@
-"""Silence of hosts whose connection is open, as that of a frozen host stays. Pure: time is given.
+"""Detect a silent host by its heartbeats, even if its connection stays open. Time is passed in.
 
 Each side of the job coordination sends heartbeats. The kernel of a host whose
 processes are stopped (SIGSTOP) still acknowledges what it gets, so nothing else would tell.

@@ -1,4 +1,4 @@
-"""Runs the user's script as one rank: `python -m launcher.runtime.launch.rank SCRIPT ARGUMENT...`.
+"""Run the user's script as one rank: `python -m launcher.runtime.launch.rank SCRIPT ARGUMENT...`.
 
 The script runs as __main__ in the code folder and imports from its own, as under plain Python and
 AWS's toolkit. Two things differ: its files cannot hide modules from those who do not mean them, and

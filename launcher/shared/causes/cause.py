@@ -1,4 +1,4 @@
-"""The causes that limit a job's steps, and the thresholds by which they are told apart."""
+"""The causes that limit a job's steps, and the thresholds between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timeline of a pipeline: simulation of a schedule with the seconds of its stages.
+"""Simulate a pipeline schedule from the seconds each stage takes.
 
 An action begins when its rank is free and its input has arrived. A transfer over a cut takes time
 in both stages, half of it forward and half backward: a rank either computes or sends. After its

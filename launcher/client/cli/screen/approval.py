@@ -1,4 +1,4 @@
-"""Approval of a job that costs money: show its plan, enforce its cost limit, and confirm it."""
+"""Approve a job that costs money: show its plan, enforce the cost limit, confirm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view of a running job: what its programs print, and below it, on a terminal, its state."""
+"""Show a running job: its programs' output and, below it on a terminal, its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`launcher diagnose`: say what limits a job's steps, and what to change."""
+"""`launcher diagnose`: find what limits a job's steps, and what to change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job of a comparison: its step time, prices, and what of its machines was idle."""
+"""One compared job: step time, prices, and idle machines."""
 
 from __future__ import annotations
 

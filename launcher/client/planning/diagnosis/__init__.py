@@ -1,1 +1,1 @@
-"""Diagnosis of a job that runs or ran: what limits its step, how surely, and what to change."""
+"""Diagnose a running or finished job: its limit, the confidence, and changes to make."""

@@ -1,4 +1,4 @@
-"""Advice on what to change in a job, with the planner's prediction of what that costs and saves.
+"""Advise changes to a job, each with its predicted cost and savings.
 
 For a CPU bottleneck, the order is AWS's: first a type of the same family with more vCPU for each
 GPU, and where the family has none, a data group. Cheaper preparation is named as the alternative.

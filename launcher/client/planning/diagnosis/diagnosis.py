@@ -1,4 +1,4 @@
-"""The diagnosis of a job: what limits its step, the evidence, and what to change."""
+"""A job's diagnosis: its limit, the evidence, and changes to make."""
 
 from __future__ import annotations
 

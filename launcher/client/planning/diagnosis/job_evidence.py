@@ -1,4 +1,4 @@
-"""All that is known of a job that runs or ran: the judge's evidence, and what planning needs."""
+"""Everything known about a running or finished job, for the judge and the planner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster of a job that ran, as the planner's workload: what its step needs, as observed."""
+"""Turn an observed job into the planner's workload: what its step needed."""
 
 from __future__ import annotations
 

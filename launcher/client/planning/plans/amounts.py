@@ -1,4 +1,4 @@
-"""Amounts of the planner: a measure has its range, and a term the text of its computation."""
+"""The planner's amounts: a measure carries its range, a term the text of its computation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This machine's CPU, and what a task takes here: seconds of a step on the GPU, bytes of its model.
+"""Measure this machine: its CPU, a task's seconds per step on the GPU, its model's bytes.
 
 CPUs and accelerators get their names in the catalogue.
 """

@@ -1,4 +1,4 @@
-"""The bases of the distributions: all that the rest of the client asks of one."""
+"""Base classes for distributions: everything the rest of the client asks of one."""
 
 from __future__ import annotations
 

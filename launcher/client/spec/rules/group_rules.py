@@ -1,4 +1,4 @@
-"""Rules for what the hosts of a group run and install: its command, its requirements file."""
+"""Rules for a group's command and requirements file."""
 
 from __future__ import annotations
 

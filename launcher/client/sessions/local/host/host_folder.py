@@ -1,4 +1,4 @@
-"""The folder of one host: its /opt/ml, its home, and the files that the platform writes there.
+"""One host's folder: /opt/ml, the home, and the files the platform writes there.
 
 The files and their fields are those observed on SageMaker: hyperparameters.json,
 inputdataconfig.json, resourceconfig.json, and checkpointconfig.json for a job with checkpoints.

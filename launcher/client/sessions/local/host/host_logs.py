@@ -1,4 +1,4 @@
-"""The logs of a local job: per host what its programs print and its events, both of which grow."""
+"""A local job's logs: each host's printed lines and its events, both still growing."""
 
 from __future__ import annotations
 

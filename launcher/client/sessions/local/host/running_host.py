@@ -1,4 +1,4 @@
-"""A running host: a process of this machine, all its descendants, its log and its events."""
+"""A running host: a local process with its descendants, log and events."""
 
 from __future__ import annotations
 

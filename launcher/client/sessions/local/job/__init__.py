@@ -1,1 +1,1 @@
-"""A local job: its folder, its processes, its status, and its end."""
+"""Local jobs: folder, processes, status and end."""

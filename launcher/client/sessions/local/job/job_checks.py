@@ -1,4 +1,4 @@
-"""Checks of what a job runs, what it measures, what it reads, and where its results go."""
+"""Check a local job's programs, metrics, inputs and destinations."""
 
 from __future__ import annotations
 
