@@ -82,6 +82,10 @@ def cluster(terminal):
 def debug(terminal, *options):
     """Someone who debugs the job of the folder."""
     words = ["run", str(terminal.folder / "job.yaml"), "--debug", "--name", "bug", *options]
+    return typist(terminal, *words)
+
+
+def typist(terminal, *words):
     return Typist([sys.executable, "-m", "launcher", *words], terminal.environment)
 
 
@@ -146,6 +150,21 @@ def test_ctrl_c_opens_pdb_and_input_and_exit_code_are_the_scripts(terminal):
     person.wait_for("launcher logs")
     assert person.leave() == 7
     assert "sys.exit(7)" in status_of(terminal)["failure_reason"]
+
+
+@pytest.mark.long
+def test_a_job_that_was_debugged_is_debugged_again(terminal):
+    terminal.write("print('Hello', input('Name? '))\n")
+    for start in (debug, lambda it: typist(it, "rerun", "bug", "--name", "again")):
+        person = start(terminal)
+        person.wait_for("Name? ")
+        person.type("Ada\n")
+        person.wait_for("Hello Ada")
+        person.wait_for("launcher list")
+        assert person.leave() == 0
+    refused = terminal("rerun", "bug", "--detach")
+    assert refused.exit_code == 2
+    assert "leave out --detach" in refused.stderr
 
 
 @pytest.mark.long

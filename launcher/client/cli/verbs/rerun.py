@@ -16,6 +16,7 @@ from launcher.client.cli.screen.verb_output import print_message, with_output_op
 from launcher.client.request import read_job
 from launcher.client.sessions import JobOrigin, new_job_name, restore_job, session_of
 from launcher.client.spec import anchored
+from launcher.shared import DEBUG_VARIABLE
 
 
 @click.command()
@@ -41,12 +42,16 @@ def rerun(
     """Run job NAME again, with the code that it was sent with.
 
     The job is that of its record: its job file and the folder of its source may have changed since,
-    or be gone. The new job is followed to its end, as by `launcher run`.
+    or be gone. The new job is followed to its end, as by `launcher run`; that of a job which ran
+    with --debug is debugged in this terminal.
     """
     with tempfile.TemporaryDirectory(prefix="launcher-rerun-") as folder:
         repeated = restore_job(job, session_of(job, session), Path(folder))
         # Paths of changes are the user's: relative to this folder, not to that of the copy.
         spec = anchored(read_job(repeated.job_file, changes), Path.cwd())
+        is_debugged = DEBUG_VARIABLE in spec.environment
+        if is_debugged and detach:
+            raise click.UsageError(f"job {job} ran in a terminal (--debug): leave out --detach")
         name = name or new_job_name(spec)
         print_message(f"Preparing job {name}")
         git = repeated.record.git
@@ -61,4 +66,6 @@ def rerun(
         with cancel_on_ctrl_c(name):
             draft = launch.draft(spec, name)
             confirm_job(draft, yes=yes)
+        if is_debugged:
+            return launch.debug(draft, output)
         return launch.answer(launch.run(draft), output)

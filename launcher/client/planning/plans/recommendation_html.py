@@ -127,7 +127,9 @@ def recommendation_scatter(recommendation: Recommendation) -> ClusterScatter | N
         )
         for each in clusters
     )
-    what = f"{recommendation.workload.epochs} epochs" if is_whole else "a million samples"
+    epochs = recommendation.workload.epochs
+    whole = "an epoch" if epochs == 1 else f"{epochs} epochs"
+    what = whole if is_whole else "a million samples"
     return ClusterScatter(points=points, what=what)
 
 
