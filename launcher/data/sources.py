@@ -169,13 +169,13 @@ class LocalSource:
                 datasets.ready(spec, epoch)
             batch = load(dataset, plan, step, given)
             if step in chosen and self._verifier.chooses(plan, step):
-                tree, arrays = structure.disassemble(batch, allow_pickle=spec.allow_pickle)
+                tree, arrays = structure.disassemble(batch, **spec.sending)
                 later.add(plan, step, (tree, arrays), lambda: self.load(plan, step, given))
                 return tree, own(arrays)
             if may_be_plain and (plain := copy_plain(batch)) is not None:
                 return plain, []
             may_be_plain = False
-            tree, arrays = structure.disassemble(batch, allow_pickle=spec.allow_pickle)
+            tree, arrays = structure.disassemble(batch, **spec.sending)
             return tree, own(arrays)
 
         return prepare
@@ -184,7 +184,7 @@ class LocalSource:
         """Load the batch of one step, whichever were loaded before."""
         dataset = self._datasets.ready(plan.spec, plan.epoch)
         batch = self._load(dataset, plan, step, given or self._datasets.given)
-        return structure.disassemble(batch, allow_pickle=plan.spec.allow_pickle)
+        return structure.disassemble(batch, **plan.spec.sending)
 
     def _load(self, dataset: object, plan: BatchPlan, step: int, given: GivenObjects) -> object:
         load = functools.partial(samples.load_batch, dataset, plan, step, given)
@@ -203,7 +203,7 @@ class LocalSource:
                 own = seeding.sample_seed(plan.spec.seed, plan.epoch, os.getpid(), b"worker")
                 seeding.seed_everything(own)
             return lambda step: forked_workers.disassemble_plainly(
-                samples.load_batch(dataset, plan, step, given), allow_pickle=plan.spec.allow_pickle
+                samples.load_batch(dataset, plan, step, given), **plan.spec.sending
             )
 
         seconds = SecondPreparations(plan, self._verifier)

@@ -258,6 +258,12 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(class_names, "is_own", lambda home: False)
 
 
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This module as one of the job's own, wherever the tests are started from."""
+    monkeypatch.setattr(class_names, "is_own", lambda home: True)
+
+
 pytestmark = pytest.mark.usefixtures("registry")
 
 
@@ -639,12 +645,14 @@ def held(value: Any) -> Any:
     return type(value), content, [(k, held(v)) for k, v in getattr(value, "__dict__", {}).items()]
 
 
+@pytest.mark.usefixtures("own")
 @pytest.mark.parametrize("value", OWN, ids=lambda value: type(value).__name__)
 def test_objects_of_own_classes_arrive_by_their_content_and_attributes(value: Any) -> None:
     arrived = sent_and_rebuilt([value])[0]
     assert held(arrived) == held(value)
 
 
+@pytest.mark.usefixtures("own")
 def test_what_a_subclass_of_dict_holds_is_converted_and_its_attributes_are_not() -> None:
     torch = pytest.importorskip("torch")
     value = with_attributes(Named(a=np.ones(2)), b=np.ones(2))
@@ -653,6 +661,7 @@ def test_what_a_subclass_of_dict_holds_is_converted_and_its_attributes_are_not()
     assert type(arrived.b) is np.ndarray
 
 
+@pytest.mark.usefixtures("own")
 def test_subclasses_of_tensor_keep_class_attributes_strides_and_gradients() -> None:
     torch = pytest.importorskip("torch")
     value = torch.rand(2, 3, dtype=torch.bfloat16).T.as_subclass(labelled())
@@ -688,6 +697,7 @@ def test_objects_that_hold_more_than_attributes_are_refused(value: Any) -> None:
         structure.disassemble([value])
 
 
+@pytest.mark.usefixtures("own")
 def test_an_object_that_holds_itself_is_refused() -> None:
     value = Interval(0, 1)
     value.high = value  # type: ignore[assignment]
@@ -695,6 +705,7 @@ def test_an_object_that_holds_itself_is_refused() -> None:
         structure.disassemble([value])
 
 
+@pytest.mark.usefixtures("own")
 @pytest.mark.parametrize(
     ("name", "content", "attributes"),
     [

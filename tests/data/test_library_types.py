@@ -124,7 +124,7 @@ def test_each_of_these_imports_its_library_when_it_arrives() -> None:
 import sys
 from launcher.data.batches import Assembly
 from launcher.errors import DataError
-for name in ("tensordict.TensorDict", "transformers.BatchEncoding", "torchvision.Image"):
+for name in ("tensordict.TensorDict", "transformers.BatchEncoding"):
     assert name.partition(".")[0] not in sys.modules
     try:
         Assembly().rebuild(["codec", name, ["list"]], [])
@@ -134,4 +134,4 @@ for name in ("tensordict.TensorDict", "transformers.BatchEncoding", "torchvision
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=540, check=True
     )
-    assert done.stdout.count("True the codec of") == 3, done.stdout
+    assert done.stdout.count("True the codec of") == 2, done.stdout

@@ -34,6 +34,7 @@ BEHIND_DOORS = {
     "aws/test_call_limits.py": LIMITS,
     "aws/test_checkup_answers.py": WAITS,
     "data/test_as_in_torch.py": PATCHES,
+    "data/test_batches_of_libraries.py": PATCHES,
     "data/test_coalescing.py": LIMITS,
     "data/test_codecs.py": PATCHES,
     "data/test_collation.py": "gives each module a codec registry of its own",

@@ -12,7 +12,7 @@ import contextlib
 import copy
 import os
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -60,7 +60,7 @@ def collate(samples: Sequence[Any]) -> Any:
         return _collate_mapping(samples)
     if tensors.is_tensor(first):
         return _stack_tensors(samples)
-    if isinstance(first, (tuple, list)):
+    if isinstance(first, Sequence):
         return _collate_elements(samples)
     if is_plain_dataclass(type(first)):
         return _collate_fields(samples)
@@ -77,11 +77,13 @@ def _collate_mapping(samples: Sequence[Any]) -> Any:
     if type(first) is dict:
         return parts
     parts = _in_pickle(type(first), parts)
-    if not isinstance(first, MutableMapping):
-        return type(first)(parts)
-    clone = copy.copy(first)  # keeps what the class holds beside its items, as torch does
-    clone.update(parts)
-    return clone
+    with contextlib.suppress(TypeError):
+        if not isinstance(first, MutableMapping):
+            return type(first)(parts)
+        clone = copy.copy(first)  # keeps what the class holds beside its items, as torch does
+        clone.update(parts)
+        return clone
+    return parts
 
 
 def _collate_fields(samples: Sequence[Any]) -> Any:
@@ -101,12 +103,22 @@ def _collate_elements(samples: Sequence[Any]) -> Any:
             "make them alike in the dataset, or give the loader a collate_fn"
         )
     parts = [collate(part) for part in zip(*samples, strict=True)]
-    if isinstance(first, list) and type(first) is not list:
-        parts = _in_pickle(type(first), parts)
+    if is_named:
+        return type(first)._make(parts)
+    return parts if isinstance(first, tuple) or type(first) is list else _like(first, parts)
+
+
+def _like(first: Any, parts: list[Any]) -> Any:
+    """Return the parts as a sequence of the first one's class; as a list where that has no room."""
+    parts = _in_pickle(type(first), parts)
+    with contextlib.suppress(TypeError):
+        if not isinstance(first, MutableSequence):
+            return type(first)(parts)
         clone = copy.copy(first)  # keeps what the class holds beside its items, as torch does
-        clone[:] = parts
+        for place, part in enumerate(parts):
+            clone[place] = part
         return clone
-    return type(first)._make(parts) if is_named else parts
+    return parts
 
 
 def _in_pickle(kind: type, parts: Any) -> Any:
@@ -142,7 +154,8 @@ def _is_beyond_64_bits(number: object) -> bool:
 
 def _stack(arrays: list[Array]) -> Array:
     _check_shapes([array.shape for array in arrays])
-    return np.stack(arrays)
+    stacked = np.stack(arrays)  # has their order of axes, which torch's has not
+    return stacked if stacked.flags.c_contiguous else np.ascontiguousarray(stacked)
 
 
 def _stack_tensors(samples: Sequence[Any]) -> Any:

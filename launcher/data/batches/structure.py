@@ -21,9 +21,11 @@ library of a shipped codec.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -83,23 +85,27 @@ class PlainBatch:
 class _Arrays(list[Array]):
     """The arrays of a batch so far."""
 
-    #: Whether objects that have no other way are pickled.
-    allow_pickle = False
+    #: Whether objects that have no other way are pickled, and what they hold made tensors before.
+    allow_pickle = converts = False
 
 
-def disassemble(batch: object, *, allow_pickle: bool = False) -> tuple[Tree, list[Array]]:
+def disassemble(
+    batch: object, *, allow_pickle: bool = False, converts: bool = False
+) -> tuple[Tree, list[Array]]:
     """Disassemble a batch into its tree and its contiguous arrays; `Assembly` inverts it.
 
-    allow_pickle: pickle what cannot be sent otherwise. Raises DataError for anything that cannot be
-    sent.
+    allow_pickle: pickle what cannot be sent otherwise. converts: what is pickled holds tensors, as
+    torch's default_convert makes them, where torch is imported. Raises DataError for anything that
+    cannot be sent.
     """
     arrays = _Arrays()
-    arrays.allow_pickle = allow_pickle
+    arrays.allow_pickle, arrays.converts = allow_pickle, converts
     try:
         return _disassemble(batch, arrays, MAX_DEPTH), arrays
     except DataError as error:
         arrays.clear()  # of a list that holds itself, for one
         try:
+            arrays.converts = False
             tree = _pickled(batch, arrays)
         except DataError as unwritten:
             raise (unwritten if allow_pickle else error) from unwritten
@@ -125,6 +131,9 @@ def _disassemble(value: object, arrays: _Arrays, levels: int) -> Tree:
 
 
 def _pickled(value: object, arrays: _Arrays) -> Tree:
+    if arrays.converts and (torch := sys.modules.get("torch")):
+        with contextlib.suppress(Exception):  # the class may raise anything, and stays as it is
+            value = torch.utils.data.default_convert(value)
     return ["pickle", *(_add(each, arrays) for each in pickled(value))]
 
 

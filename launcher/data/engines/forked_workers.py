@@ -257,10 +257,10 @@ def _serve(connection: socket.socket, prepare: Callable[[], Load], one_thread: O
 
 
 def disassemble_plainly(
-    batch: object, *, allow_pickle: bool
+    batch: object, **sending: bool
 ) -> tuple[str, structure.Tree, list[structure.Array]]:
-    """Return the kind, the tree and the arrays of a batch's frame."""
+    """Return the kind, the tree and the arrays of a batch's frame; sending: of its stream."""
     if (plain := copy_plain(batch)) is None:
-        return "", *structure.disassemble(batch, allow_pickle=allow_pickle)
+        return "", *structure.disassemble(batch, **sending)
     written = marshal.dumps(plain.content, _MARSHAL_VERSION)
     return _PLAIN, None, [np.frombuffer(written, np.uint8)]

@@ -205,7 +205,7 @@ class ShardReader:
             lambda: plan.describe_batch(index - plan.first),
             self._given,
         )
-        tree, arrays = structure.disassemble(batch, allow_pickle=plan.spec.allow_pickle)
+        tree, arrays = structure.disassemble(batch, **plan.spec.sending)
         self._fingerprint = fingerprint(tree, arrays, self._fingerprint)
         return tree, arrays
 

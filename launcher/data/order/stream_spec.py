@@ -87,6 +87,11 @@ class StreamSpec:
         """True if a user's function determines the order."""
         return (self.sampler or self.batch_sampler) is not None
 
+    @functools.cached_property
+    def sending(self) -> dict[str, bool]:
+        """Arguments with which batches are disassembled."""
+        return {"allow_pickle": self.allow_pickle, "converts": self.collate_fn is None}
+
     def differences(self, other: StreamSpec) -> dict[str, tuple[Any, Any]]:
         """Return the fields in which two specifications differ."""
         return {

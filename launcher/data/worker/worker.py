@@ -203,7 +203,7 @@ class DataWorker:
             )
         dataset = self._datasets.ready(plan.spec, plan.epoch)
         return lambda: structure.disassemble(
-            samples.load_batch(dataset, plan, step), allow_pickle=plan.spec.allow_pickle
+            samples.load_batch(dataset, plan, step), **plan.spec.sending
         )
 
     def _verify(self, run: str, step: int) -> None:
