@@ -63,13 +63,9 @@ if TYPE_CHECKING:
     from launcher.shared.event_lines import (
         FIELD_ERRORS,
         TEXT_MARK,
-        WAIT_METRIC,
-        WAIT_PATTERN,
         format_event,
         format_text,
-        is_wait_metric,
         parse_event,
-        wait_share,
     )
     from launcher.shared.files_beside_code import kept_elsewhere, listed, new_files, size_text
     from launcher.shared.gpus import VISIBLE_GPUS_VARIABLE, gpu_models, visible_gpus
@@ -86,6 +82,7 @@ if TYPE_CHECKING:
         Role,
         ScriptPart,
     )
+    from launcher.shared.main_guard import has_main_guard
     from launcher.shared.mpi_options import split_mpi_options
     from launcher.shared.parallel_dims import ParallelDims, RankPlacement, parse_choice
     from launcher.shared.partitions.partition_file import (
@@ -153,6 +150,12 @@ if TYPE_CHECKING:
         signal_all,
         zombies_of,
     )
+    from launcher.shared.python_project import (
+        BUILD_FILE,
+        SETUP_FILE,
+        describes_package,
+        project_arguments,
+    )
     from launcher.shared.rank_memory import (
         Activations,
         Footprint,
@@ -199,13 +202,6 @@ if TYPE_CHECKING:
         TrainingJobSummary,
     )
     from launcher.shared.users_modules import OTHER_NAME, PACKAGE, enter
-    from launcher.shared.users_source import (
-        BUILD_FILE,
-        SETUP_FILE,
-        describes_package,
-        has_main_guard,
-        project_arguments,
-    )
     from launcher.shared.variables import (
         ADDRESSES_VARIABLE,
         CHECKPOINT_VARIABLE,
@@ -239,5 +235,6 @@ if TYPE_CHECKING:
         secret_sources,
         secret_variables_of,
     )
+    from launcher.shared.wait_metric import WAIT_METRIC, WAIT_PATTERN, is_wait_metric, wait_share
 
 __getattr__ = open_door(__name__)

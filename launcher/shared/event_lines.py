@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import string
-from collections.abc import Mapping
 from typing import Any
 
 #: Begins the lines of text that belong to the event before them, such as a traceback.
@@ -27,12 +26,6 @@ _JSON_WORDS = frozenset({"true", "false", "null", "NaN", "Infinity"})
 _LETTERS = frozenset(string.ascii_letters)
 #: Digits before the point of a number that is read without json.
 _MOST_DIGITS = 18
-#: The metric of each job, which SageMaker reads from its events: the share of the time that a rank
-#: waited for its data, in its epoch so far. CloudWatch then has it under the job's name, beside the
-#: use of its hosts, for dashboards and for readers without access to the logs.
-WAIT_METRIC = "data/wait_share"
-#: Finds it in the events data_progress, data_epoch and data_verdict.
-WAIT_PATTERN = r"launcher: data_[a-z]+ .* wait_share=([0-9.]+)"
 
 
 def format_event(name: str, **fields: object) -> str:
@@ -97,13 +90,3 @@ def _is_integer(text: str) -> bool:
     """Return whether text is a natural number as JSON has it, and not a long one."""
     is_short = text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS
     return is_short and (text[0] != "0" or text == "0")
-
-
-def is_wait_metric(definition: Mapping[str, object]) -> bool:
-    """Return whether a MetricDefinition is Launcher's, and not one of the user's with its name."""
-    return (definition.get("Name"), definition.get("Regex")) == (WAIT_METRIC, WAIT_PATTERN)
-
-
-def wait_share(wait: float, total: float) -> float:
-    """Return the share with the digits that the pattern reads, which are none of an exponent."""
-    return round(wait / total, 4) if total > 0 else 0.0

@@ -1,4 +1,4 @@
-"""The user's source: scripts with a main guard, and Python projects, which AWS's toolkit installs.
+"""The user's source as a Python project, which AWS's toolkit installs if it has a setup.py.
 
 Source: modules.py and _entry_point_type.py of sagemaker-training 5.1.4: with a setup.py, it runs
 `pip install .` in the code folder. It installs nothing for a pyproject.toml alone.
@@ -6,7 +6,6 @@ Source: modules.py and _entry_point_type.py of sagemaker-training 5.1.4: with a 
 
 from __future__ import annotations
 
-import ast
 import re
 
 SETUP_FILE = "setup.py"
@@ -47,22 +46,3 @@ def project_arguments(build: str | None, setuptools: str | None, *, has_wheel: b
 
 def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
-
-
-def has_main_guard(source: str) -> bool:
-    """Return whether a script has an `if __name__ == "__main__":` at its top level.
-
-    >>> has_main_guard('if "__main__" == __name__: main()')
-    True
-    """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return True  # importing it says what is wrong
-    return any(isinstance(each, ast.If) and _asks_for_main(each.test) for each in tree.body)
-
-
-def _asks_for_main(test: ast.expr) -> bool:
-    names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
-    texts = {node.value for node in ast.walk(test) if isinstance(node, ast.Constant)}
-    return "__name__" in names and "__main__" in texts
