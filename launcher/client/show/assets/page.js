@@ -167,7 +167,7 @@ function drawChart(block, key) {
         stroke: () => colour(`--c${place % COLOURS}`),
         width: 1.5,
         spanGaps: true,
-        points: { show: each.x.length < 2 },
+        points: { show: each.x[0] === each.x[each.x.length - 1] }, // a line of no width is not seen
         value: (plot, value, line) => formatted(value ?? lastOf(plot.data[line]), block.unit),
       })),
     ],
