@@ -194,7 +194,7 @@ FAILING = {
     ),
     "argument": ("def train_set(root):\n    pass\n", "missing a required argument: 'root'"),
     "no codec": (
-        "class Odd: __slots__ = ()\nclass Bad(Rows):\n    sample = lambda self, index: Odd()\n"
+        "class Odd: __slots__ = 'a',\nclass Bad(Rows):\n    sample = lambda self, index: Odd()\n"
         "train_set = Bad\n",
         "register_codec(Odd",
     ),
