@@ -79,8 +79,8 @@ def test_own_prices_are_said_to_be_own() -> None:
 
 def test_volumes_of_a_known_price_are_in_the_sum_and_others_are_not() -> None:
     """A host with disks of its own has none; a GB and month is that of the shortest month."""
-    assert volume_gb([(["ml.c5.9xlarge"], 2), (["ml.g5.12xlarge"], 1)], 30) == 60
-    assert volume_gb([(["ml.g5.12xlarge", "ml.c5.9xlarge"], 1)], 30) == 30
+    assert volume_gb([[("ml.c5.9xlarge", 2)], [("ml.g5.12xlarge", 1)]], 30) == 60
+    assert volume_gb([[("ml.g5.12xlarge", 1), ("ml.c5.9xlarge", 1)]], 30) == 30
     own = Price(instance_type="storage", per_hour=0.14, file=Path("prices.csv"))
     with_price = estimate(GROUPS, PriceList(own=(own,)), "us-east-1", DAY, 60)
     without = estimate(GROUPS, PriceList(), "us-east-1", DAY, 60)
