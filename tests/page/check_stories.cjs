@@ -4,20 +4,23 @@
 //
 // A story begins at the list of jobs. A step clicks what has a name (a link, a button, a box to
 // tick), or chooses an option of a list; what a step types is no click. Of each story: the texts that
-// it names which are not in the window at its end, and messages of the console.
+// it names which are not in the window at its end, or not in their order if it has one, and messages
+// of the console.
 const fs = require("fs");
 const path = require("path");
 const puppeteer = require("puppeteer-core");
 
-// Returns which of some texts do not lie in the window. The words of a row or card are one text.
-function missing(texts) {
+// Returns which of some texts do not lie in the window, or before the one that they follow. The words
+// of a row or card are one text.
+function missing(texts, inOrder) {
   const isSeen = (node) => {
     const box = node.getBoundingClientRect();
     return box.height > 0 && box.top >= 0 && box.bottom <= innerHeight && box.left >= 0 && box.left < innerWidth;
   };
   const parts = [...document.querySelectorAll("tr, .card, p, li, dd, figure, pre div, .tools span")];
   const seen = parts.filter(isSeen).map((each) => each.innerText.replace(/\s+/g, " "));
-  return texts.filter((text) => !seen.some((each) => each.includes(text)));
+  const places = texts.map((text) => seen.findIndex((each) => each.includes(text)));
+  return texts.filter((_, i) => places[i] < (inOrder && i ? places[i - 1] : 0));
 }
 
 const ROLES = ["link", "button", "checkbox"];
@@ -41,7 +44,7 @@ async function read(browser, address, story, folder) {
     }
     await page.waitForNetworkIdle({ idleTime: 200 });
   }
-  const found = { missing: await page.evaluate(missing, story.sees), messages };
+  const found = { missing: await page.evaluate(missing, story.sees, story.in_order), messages };
   if (folder) await page.screenshot({ path: path.join(folder, story.name.replace(/\W+/g, "-") + ".png") });
   await page.close();
   return found;

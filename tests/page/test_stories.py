@@ -27,7 +27,7 @@ print("reading part", host, flush=True)
 if rate == 0 and host == "algo-2":
     raise ValueError("a learning rate of 0 learns nothing")
 for step in range(5):
-    print(f"loss={1 / (1 + step * rate):.4f}", flush=True)
+    print(f"loss={20 / (1 + step * rate):.4f}", flush=True)
 """
 #: Each sample takes 10 ms.
 READS = """\
@@ -101,7 +101,8 @@ STORIES: list[dict[str, Any]] = [
     {
         "name": "Which of these runs had the best loss?",
         "steps": [{"click": "last metric or reason"}],
-        "sees": ["loss 0.1111", "loss 0.7143"],
+        "sees": ["loss 2.222", "loss 14.29"],
+        "in_order": True,
     },
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
@@ -64,8 +64,12 @@ def _job_row(job: dict[str, Any]) -> list[Cell]:
         {"text": readable(ran), "order": ran},
         {"text": "" if dollars is None else dollars_text(dollars), "order": dollars or 0},
         ", ".join(_groups(job["groups"])),
-        job["cause"] or last_metric(job["metrics"] or {}),
+        job["cause"] or _metric_cell(job["metrics"] or {}),
     ]
+
+
+def _metric_cell(metrics: Mapping[str, float]) -> Cell:
+    return {"text": last_metric(metrics), "order": [*metrics.values()][-1]} if metrics else ""
 
 
 def _groups(groups: Sequence[dict[str, Any]] | None) -> Iterator[str]:
