@@ -62,7 +62,7 @@ class LoaderDataset(DataAdapter):  # type: ignore[misc] # Keras has no types
         if loader._steps_left() is None:
             raise DataError(
                 f"the loader of {loader._spec.dataset} has no length, which fit needs: give the "
-                "loader steps="
+                "loader LoaderOptions(steps=...)"
             )
         self._loader = loader
         self._is_tracked = False  # by a LoaderCheckpoint

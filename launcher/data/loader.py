@@ -76,9 +76,8 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
     collate_fn: "module:function", or the function itself, of a list of samples that returns the
         batch. Names must be in the dataset's module.
     epochs: total number of epochs, so that none is prepared needlessly; None (default): unknown.
-    steps, shards: for iterable datasets only: the batches of each rank in an epoch (default: to
-        the end of the data, on one rank), and in how many parts the dataset is read (default 1),
-        each by one worker at a time; at least one for each rank.
+    shards: for iterable datasets only: in how many parts the dataset is read (default 1), each by
+        one worker at a time; at least one for each rank.
     options: what fewer scripts need, as a `LoaderOptions`.
     in_order: False returns batches as they become ready, so that a slow sample delays only its
         own batch; those of an iterable dataset come in order nevertheless.
@@ -118,7 +117,6 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
         batch_sampler: object = None,
         collate_fn: str | Callable[[Any], Any] | None = None,
         epochs: int | None = None,
-        steps: int | None = None,
         shards: int = 1,
         in_order: bool = True,
         name: str | None = None,
@@ -172,7 +170,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
             on_nondeterminism=options.on_nondeterminism,
             verify=options.verify,
             shards=whole("shards", shards),
-            steps=None if steps is None else whole("steps", steps),
+            steps=None if options.steps is None else whole("steps", options.steps),
             allow_empty=options.allow_empty,
             allow_pickle=bool(allow_pickle),
             **self._order(),
@@ -208,7 +206,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
     def __len__(self) -> int:
         """Return this rank's steps in the whole of the current epoch, or else of the next one.
 
-        Raises TypeError for an iterable dataset without a length, when steps= is not given.
+        Raises TypeError for an iterable dataset without a length, when its options have no steps.
         """
         self._follow_objects()
         plan = self._plan(ResumePoint(epoch=self._resume_point.epoch))
@@ -400,7 +398,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
     def _steps_left(self) -> int | None:
         """Return the steps of this rank from the resume point on; None if unknown.
 
-        For an iterable dataset they are as many as steps= or its `__len__` promise.
+        For an iterable dataset they are as many as the option steps or its `__len__` promise.
         """
         plan = self._plan(self._resume_point)
         if isinstance(plan, BatchPlan):

@@ -43,6 +43,8 @@ class LoaderOptions:
     types: NamedTuples, dataclasses and enums that batches hold and that are not of the job's own
         code; those are known once the script has imported them. Data hosts send the names of
         classes, and nothing is imported because of a name. For other classes see `register_codec`.
+    steps: the batches of each rank in an epoch of an iterable dataset; by default, all that it has.
+        Several ranks need it, or a dataset with a `__len__`.
     allow_empty: an epoch without a batch, an error by default, is read as one.
     """
 
@@ -54,6 +56,7 @@ class LoaderOptions:
     rank: int | None = None
     world_size: int | None = None
     types: Sequence[type] = ()
+    steps: int | None = None
     allow_empty: bool = False
 
     def share(self, sampler: TorchSampler) -> tuple[int, int]:

@@ -29,9 +29,10 @@ def train_set():
 
 READER = """
 import hashlib, os
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 
-loader = DataLoader("pipeline:train_set", batch_size=4, seed=3, shards=4, steps=24)
+options = LoaderOptions(steps=24)
+loader = DataLoader("pipeline:train_set", batch_size=4, seed=3, shards=4, options=options)
 for epoch in range(2):
     digest = hashlib.sha256()
     for batch in loader:
@@ -80,9 +81,9 @@ def train_set():
 @pytest.mark.long
 def test_an_endless_dataset_has_epochs_of_so_many_steps(make_hosts: MakeHosts) -> None:
     reader = """
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 
-loader = DataLoader("pipeline:train_set", batch_size=2, steps=5)
+loader = DataLoader("pipeline:train_set", batch_size=2, options=LoaderOptions(steps=5))
 assert len(loader) == 5
 seen = [[batch[0].tolist() for batch in loader] for _ in range(3)]
 coins = {float(batch[1][0]) for batch in loader}

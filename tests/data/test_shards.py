@@ -213,7 +213,7 @@ def test_steps_follow_from_a_length(
     ("fields", "message"),
     [
         ({"shards": 1, "world": 2}, r"d:d is read in shards=1 by 2 ranks: .* at least 2"),
-        ({"shards": 2, "world": 2}, r"2 ranks must take the same number of steps: .* steps="),
+        ({"shards": 2, "world": 2}, r"2 ranks must take the same .*LoaderOptions.steps="),
         ({"steps": 3, "uneven": "drop"}, r"uneven='drop' is not possible for d:d"),
         ({"rank": 1}, r"rank 1 is not in a world of 1"),
         ({"shards": 0}, r"shards is 0; it must be at least 1"),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 
 #: They read a stream again from its start, to compare.
 pytestmark = pytest.mark.filterwarnings("ignore:another loader of:UserWarning")
@@ -240,7 +240,7 @@ def test_of_a_stream_whose_end_is_unknown_an_empty_rest_is_read(
     steps: int | None, rest: int
 ) -> None:
     def make() -> DataLoader[Any]:
-        return DataLoader(SquareStream(), batch_size=3, steps=steps)
+        return DataLoader(SquareStream(), batch_size=3, options=LoaderOptions(steps=steps))
 
     state, _ = stopped(make, 4)
     assert len(batches(resumed(make, state))) == rest

@@ -216,7 +216,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], str, str, str]] = {
         lambda p: read(p.Stream, rank=0, world_size=2, shards=2),
         "has no __len__",
         ":Stream",
-        "give the loader steps=",
+        "give the loader LoaderOptions(steps=",
     ),
     "a stream that gives every worker everything": (
         lambda p: read(p.Stream, shards=2),

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import keras, numpy as np
 import launcher.data.keras as lk
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 
 LENGTH, FOLDER = 21, sys.argv[1]
 
@@ -118,7 +118,8 @@ class Stream:
 
 for name, promised, steps in (("exact", LENGTH, None), ("long", 29, None), ("given", LENGTH, 5)):
     def make():
-        return DataLoader(Stream(promised), batch_size=4, steps=steps, tensors=False)
+        options = LoaderOptions(steps=steps)
+        return DataLoader(Stream(promised), batch_size=4, tensors=False, options=options)
     whole, count = fit(f"{FOLDER}/{name}", make=make)
     assert count == 3 * (steps or 6), (name, count)
     for stop, every in ((7, None), (8, 1), (6, 3)) if name != "long" else ():

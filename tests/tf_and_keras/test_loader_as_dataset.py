@@ -108,7 +108,7 @@ def test_only_steps_make_the_length_of_an_iterable_dataset_certain() -> None:
     estimated = from_service(DataLoader(Stream(), 4, tensors=False), element_spec=spec)
     assert int(estimated.cardinality()) == tf.data.UNKNOWN_CARDINALITY
     assert len(list(estimated)) == 5
-    given = from_service(DataLoader(Stream(), 4, steps=3, tensors=False))
+    given = from_service(DataLoader(Stream(), 4, tensors=False, options=LoaderOptions(steps=3)))
     assert int(given.cardinality()) == len(list(given)) == 3
 
 

@@ -81,14 +81,14 @@ class ShardPlan:
         if self.world > 1 and self.steps is None:
             yield (
                 f"{name} is iterable and has no __len__, and {self.world} ranks must take the same "
-                "number of steps: give the loader steps=, the batches of each rank in an epoch, or "
-                "the dataset a __len__, its number of samples"
+                "number of steps: give the loader LoaderOptions(steps=...), the batches of each "
+                "rank in an epoch, or the dataset a __len__, its number of samples"
             )
         if self.steps is not None and self.spec.uneven == "drop":
             yield (
                 f"uneven='drop' is not possible for {name}: it is iterable, so the number of steps "
-                "that all ranks can take is unknown until it ends; give the loader steps= that "
-                "fit, with uneven='pad' or 'error'"
+                "that all ranks can take is unknown until it ends; give it "
+                "LoaderOptions(steps=...) that fit, with uneven='pad' or 'error'"
             )
 
     @property
@@ -122,7 +122,7 @@ class ShardPlan:
         if self.expected_steps is None:
             raise TypeError(
                 f"{self.spec.dataset} is iterable and has no __len__, so the loader has none "
-                "without steps="
+                "without LoaderOptions(steps=...)"
             )
         return self.expected_steps
 

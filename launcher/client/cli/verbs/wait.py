@@ -27,10 +27,11 @@ from launcher.errors import StillRunning
 @session_option
 @with_output_option
 def wait(names: tuple[str, ...], timeout: float | None, session: str | None, output: str) -> int:
-    """Wait until jobs NAMES have ended, each with the restarts that its platform makes.
+    """Wait until jobs NAMES have ended.
 
-    Prints the status of each one's last attempt. The exit code is that of the first of them that
-    did not complete; 124 if none failed or was stopped, and some still ran at the timeout.
+    A restart that a job's platform makes is waited for, too: what is printed is the status of its
+    last attempt. The exit code is that of the first job that did not complete; 124 if none failed
+    or was stopped, and some still ran at the timeout.
     """
     jobs = [job_to_read(name, session) for name in dict.fromkeys(names or (None,))]
     until = math.inf if timeout is None else time.monotonic() + timeout
