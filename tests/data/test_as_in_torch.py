@@ -217,7 +217,8 @@ def test_numbers_may_be_numpys() -> None:
             index, count = shard()
             return iter(range(index, 8, count))
 
-    numbers: Any = {"shards": np.int64(2), "steps": np.int64(3)}
+    options = LoaderOptions(steps=np.int64(3))  # type: ignore[arg-type]
+    numbers: Any = {"shards": np.int64(2), "options": options}
     assert [int(batch[0]) for batch in DataLoader(Stream(), **numbers)] == [0, 1, 2]
 
 

@@ -104,8 +104,8 @@ def test_what_the_script_asks_for_is_served_with_the_same_batches(make_hosts: Ma
         ),
         pytest.param(
             "DataLoader(Own(3))",
-            "move Own into a module beside it, pipeline.py, and write:\n"
-            '    DataLoader("pipeline:Own", dataset_args={"size": 3})',
+            "the Own given exists only in the script's process: make it in a function of a module "
+            "beside the script",
             id="an instance",
         ),
         pytest.param(
@@ -246,9 +246,10 @@ class Stream:
 """
 READS_EMPTY = """
 import os
-from launcher.data import DataLoader
+from launcher.data import DataLoader, LoaderOptions
 ranks = int(os.environ["WORLD_SIZE"])
-options = {"shards": ranks, "steps": 2} if DATASET == "Stream" else {}
+of_stream = {"shards": ranks, "options": LoaderOptions(steps=2)}
+options = of_stream if DATASET == "Stream" else {}
 list(DataLoader(f"pipeline:{DATASET}", **options))
 """
 
