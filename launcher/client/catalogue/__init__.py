@@ -27,9 +27,9 @@ if TYPE_CHECKING:
         spot_saving,
         volume_gb,
     )
-    from launcher.client.catalogue.cpu_speed import cpu_speeds
     from launcher.client.catalogue.instances import (
         InstanceType,
+        cpu_speeds,
         find,
         instance_types,
         near,

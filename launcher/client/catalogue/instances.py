@@ -1,4 +1,4 @@
-"""The instance types of instances.csv, with the source of each row."""
+"""The instance types of instances.csv, with the source of each row, and the speed of vCPUs."""
 
 from __future__ import annotations
 
@@ -170,3 +170,31 @@ def _read(row: Mapping[str, str]) -> InstanceType:
 
 def _number(text: str) -> float | None:
     return float(text) if text else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuSpeed:
+    """Speed of a vCPU to one of c5, all of a host being busy, with its range over several tests."""
+
+    low: float
+    mean: float
+    high: float
+    source: str
+
+
+@functools.cache
+def cpu_speeds() -> Mapping[str, CpuSpeed]:
+    """Return the speed of each family such as "c5", from public benchmarks.
+
+    >>> cpu_speeds()["m5"].mean
+    0.86
+    """
+    return {
+        row["family"]: CpuSpeed(
+            low=float(row["low"]),
+            mean=float(row["speed"]),
+            high=float(row["high"]),
+            source=row["source"],
+        )
+        for _, row in read_table(packaged_table("cpu_speed.csv"))
+    }

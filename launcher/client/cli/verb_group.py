@@ -1,11 +1,14 @@
-"""`launcher VERB` and `launcher VERB NAME`: only the command in use is imported."""
+"""`launcher VERB` and `launcher VERB NAME`: only the command in use is imported.
+
+Its words are kept for a job's record, without the values of environment variables.
+"""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -13,6 +16,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from launcher.client.cli.verb_table import FORMER_VERBS, VERB_GROUPS, VERBS, Verb
+from launcher.shared import FROM_ENVIRONMENT, SECRET_ARN
 
 
 class Verbs(click.Group):
@@ -42,10 +46,6 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve a verb; for an unknown one, fail and suggest the nearest."""
         name = args[0]
-        from launcher.client.cli.options.command_line import (
-            keep_command_line,  # completion needs no more
-        )
-
         keep_command_line(ctx, args)
         if name not in VERBS and not name.startswith("-") and not ctx.resilient_parsing:
             from launcher.shared import did_you_mean
@@ -145,3 +145,43 @@ class CommandWithSubcommands(click.Command):
             if name.startswith(incomplete)
         ]
         return [*matching, *super().shell_complete(ctx, incomplete)]
+
+
+_HIDDEN = "***"
+#: Options whose value may hold that of a variable.
+_CHANGES = ("--env", "--set", "--secret")
+
+
+def keep_command_line(context: click.Context, words: Sequence[str]) -> None:
+    """Keep the words behind "launcher" for the verb that they name."""
+    context.meta[__name__] = ("launcher", *_without_secrets(words))
+
+
+def command_line() -> tuple[str, ...]:
+    """Return the words of the command, with "***" for the value of each environment variable."""
+    words: tuple[str, ...] = click.get_current_context().meta.get(__name__, ())
+    return words
+
+
+def _without_secrets(words: Sequence[str]) -> Iterator[str]:
+    option = ""
+    for word in words:
+        name, sign, value = word.partition("=")
+        if option in _CHANGES:
+            yield _hidden(option, word)
+        elif sign and name in _CHANGES:
+            yield f"{name}={_hidden(name, value)}"
+        else:
+            yield word
+        option = "" if option in _CHANGES else word
+
+
+def _hidden(option: str, change: str) -> str:
+    """Return NAME=VALUE or PATH=VALUE without the value of a variable."""
+    path, sign, source = change.partition("=")
+    names = path.strip().split(".")
+    is_variable = option == "--env" or names[0] == "environment" or "Environment" in names
+    if option == "--secret" or names[0] == "secrets":
+        is_variable = not SECRET_ARN.fullmatch(source) and source != FROM_ENVIRONMENT
+    is_variable = is_variable or path.strip() == "extra_request"
+    return f"{path}{sign}{_HIDDEN}" if is_variable and sign else change

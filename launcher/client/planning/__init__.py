@@ -32,8 +32,8 @@ if TYPE_CHECKING:
         diagnosis_of,
     )
     from launcher.client.planning.diagnosis.evidence_reading import read_evidence
-    from launcher.client.planning.diagnosis.job_evidence import JobEvidence
-    from launcher.client.planning.diagnosis.mean_step_time import (
+    from launcher.client.planning.diagnosis.job_evidence import (
+        JobEvidence,
         MeanStepTime,
         StepWindow,
         mean_step_time,
@@ -57,8 +57,12 @@ if TYPE_CHECKING:
         candidates,
         priced_cluster,
     )
-    from launcher.client.planning.plans.cost_limit import enforce_max_cost
-    from launcher.client.planning.plans.cost_plan import CostPlan, cost_table, plan_job
+    from launcher.client.planning.plans.cost_plan import (
+        CostPlan,
+        cost_table,
+        enforce_max_cost,
+        plan_job,
+    )
     from launcher.client.planning.plans.exchange import traffic
     from launcher.client.planning.plans.job_attempts import (
         JobAttempt,

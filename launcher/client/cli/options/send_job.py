@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from launcher.client.cli.options.command_line import command_line
 from launcher.client.cli.options.shared_options import gathered
 from launcher.client.cli.screen.approval import cancel_on_ctrl_c, show_plan
 from launcher.client.cli.screen.ctrl_c import defer_ctrl_c
@@ -19,6 +18,7 @@ from launcher.client.cli.screen.job_output import (
     run_in_terminal,
 )
 from launcher.client.cli.screen.verb_output import echo, print_message, print_warnings
+from launcher.client.cli.verb_group import command_line
 from launcher.client.jobs import Job, with_resume_hint
 from launcher.client.planning import JobAttempt, detached_warnings, diagnose, plan_job, run_attempts
 from launcher.client.request import LARGE_SOURCE

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from launcher.client.cli.options import completion_values, shared_options
-from launcher.client.cli.options.command_line import command_line
 from launcher.client.cli.options.send_job import JobSender
 from launcher.client.cli.options.session_options import session_option
 from launcher.client.cli.screen.approval import approval_options, cancel_on_ctrl_c, confirm_job
 from launcher.client.cli.screen.verb_output import print_message, with_output_option
+from launcher.client.cli.verb_group import command_line
 from launcher.client.request import read_job
 from launcher.client.sessions import JobOrigin, new_job_name, restore_job, session_of
 from launcher.client.spec import anchored

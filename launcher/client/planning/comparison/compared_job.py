@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from launcher.client import catalogue
 from launcher.client.jobs import CollectedSeries, Job, MetricReader, day_created
 from launcher.client.planning.diagnosis.evidence_reading import read_evidence
-from launcher.client.planning.diagnosis.job_evidence import JobEvidence
-from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime
+from launcher.client.planning.diagnosis.job_evidence import JobEvidence, MeanStepTime
 from launcher.client.sessions import metric_patterns
 from launcher.shared import GroupUse
 

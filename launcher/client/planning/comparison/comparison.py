@@ -14,7 +14,7 @@ from launcher.client.planning.comparison.compared_job import (
     ComparedJob,
     read_compared_job,
 )
-from launcher.client.planning.diagnosis.mean_step_time import MeanStepTime, t95
+from launcher.client.planning.diagnosis.job_evidence import MeanStepTime, t95
 from launcher.client.sessions import session_of
 from launcher.client.show import Table, short_number, table_html, table_text
 from launcher.errors import Problem, SpecError

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.jobs import DataMeasure
-from launcher.client.planning.diagnosis.job_evidence import UsePoint
-from launcher.client.planning.diagnosis.mean_step_time import (
+from launcher.client.planning.diagnosis.job_evidence import (
     MeanStepTime,
     StepWindow,
+    UsePoint,
     mean_step_time,
 )
 from launcher.shared import (
