@@ -1,7 +1,7 @@
 """The control protocol of the data service: typed messages, one JSON line each except Batch.
 
 worker     -> dispatcher   RegisterWorker, Length, Heartbeat, BatchFailed, PeerUnreachable, Leaving,
-                           Prepared, Report
+                           Prepared, ShardState, Report
 receiver   -> dispatcher   RegisterReceiver, Describe, OpenRun, ProgressUpdate, Damaged, CloseRun,
                            Confirmed, Goodbye, Report
 dispatcher -> worker       Describe, DefineRun, Lease, Verify, Revoke, CloseRun, Close, Alive
@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar
 
 from launcher.data.control.message_fields import misfit
-from launcher.data.order import BatchPlan, ShardReaderPlan, StreamSpec
+from launcher.data.order import BatchPlan, SavedState, ShardReaderPlan, StreamSpec
 from launcher.errors import WireError
 from launcher.runtime import jsonl_socket
 
@@ -123,11 +123,26 @@ class OpenRun(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class DefineRun(Message):
-    """Definition of an epoch read, sent to a worker before it is leased batches of that read."""
+    """Definition of an epoch read, sent to a worker before it is leased batches of that read.
+
+    states: of a shard's dataset, the latest of those that workers have sent.
+    """
 
     run: str
     plan: dict[str, Any]
     address: tuple[str, int]
+    states: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardState(Message):
+    """State of a shard's dataset, for the worker that goes on if this one is lost.
+
+    state: a `saved_states.SavedState` as a JSON object.
+    """
+
+    run: str
+    state: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -450,6 +465,14 @@ def decode_plan(raw: dict[str, Any]) -> BatchPlan | ShardReaderPlan:
         return _made(BatchPlan, {**raw, **ranges, "spec": spec})
     except (TypeError, KeyError, ValueError) as error:
         raise WireError(f"a damaged plan: {error}") from error
+
+
+def decode_states(raw: list[dict[str, Any]]) -> list[SavedState]:
+    """Return the states in DefineRun; raises WireError if one is damaged."""
+    try:
+        return [_made(SavedState, each) for each in raw]
+    except (TypeError, KeyError) as error:
+        raise WireError(f"a damaged state: {error}") from error
 
 
 def _made(kind: type[_T], values: object) -> _T:

@@ -286,6 +286,8 @@ class Coordinator:
                 self._receivers.send(asker, message)
         elif isinstance(message, m.Prepared):
             self._verify(message, peer.name)
+        elif isinstance(message, m.ShardState):
+            self._reads.keep_state(message)
         elif isinstance(message, m.BatchFailed):
             self._fail_batch(message, host_of(peer.name))
         elif isinstance(message, m.PeerUnreachable):

@@ -76,7 +76,7 @@ class EpochRead:
 
     is_shard_reader: the read covers one shard of an iterable dataset. Its steps are prepared in
     order by one worker, the owner, which has the iterator. If the owner cannot continue, another
-    worker reads the shard from its start.
+    worker reads the shard from its start, or from a state of the dataset.
     """
 
     name: str

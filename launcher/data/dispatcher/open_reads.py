@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from launcher.data.dispatcher.rank_consistency import (
     RankConsistency,
     StreamReader,
 )
-from launcher.data.order import BatchPlan, ShardReaderPlan
+from launcher.data.order import MOST_STATES, BatchPlan, ShardReaderPlan
 from launcher.errors import DataError, WireError
 from launcher.runtime import emit
 from launcher.shared import MAX_WINDOW
@@ -49,6 +50,7 @@ class OpenReads:
         self._held_back = HeldBackReads()
         self._plans: dict[str, dict[str, Any]] = {}
         self._receiver_names: dict[str, str] = {}
+        self._states: dict[str, deque[dict[str, Any]]] = {}  # the latest of each shard's dataset
 
     def __contains__(self, run: str) -> bool:
         return run in self._plans
@@ -63,7 +65,13 @@ class OpenReads:
 
     def definition(self, run: str, address: tuple[str, int]) -> m.DefineRun:
         """Return the message that defines a read for workers; address: that of its receiver."""
-        return m.DefineRun(run=run, plan=self._plans[run], address=address)
+        states = [*self._states.get(run, ())]
+        return m.DefineRun(run=run, plan=self._plans[run], address=address, states=states)
+
+    def keep_state(self, saved: m.ShardState) -> None:
+        """Keep a state of a shard's dataset for the next worker that the shard is leased to."""
+        if saved.run in self:
+            self._states.setdefault(saved.run, deque(maxlen=MOST_STATES)).append(saved.state)
 
     def open(self, peer: Peer, opened: m.OpenRun) -> None:
         """Open a read, hold it back for a conflict, or refuse it; raises WireError."""
@@ -126,6 +134,7 @@ class OpenReads:
         self._close_comparisons(run)
         self._scheduler.close_run(run)
         self._plans.pop(run, None)
+        self._states.pop(run, None)
         self._receiver_names.pop(run, None)
         for worker in self._workers.values():
             if run in worker.known_runs:

@@ -2,7 +2,7 @@
 
 A shard of an iterable dataset can only be read from its start, so its batches go to one worker, in
 order, as long as that worker can prepare them. Another worker would have to read the shard up to
-that point again.
+that point again, or from a saved state of the dataset.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A shard reader is built from its plan alone (see `shards`). The dataset is created anew by its
 function, as each torch worker process has its own copy, and the random states are seeded from
 (seed, epoch, shard). Batch n of a shard is therefore the same bytes wherever and however often it
-is read. A reader that is asked for an earlier batch than its next one starts over.
+is read. A reader that is asked for an earlier batch than its next one starts over, or goes on from
+a saved state of the dataset.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from launcher.data.batches import structure
-from launcher.data.order import samples
+from launcher.data.order import samples, saved_states
 from launcher.data.order.current_shard import CurrentShard, as_current
 from launcher.data.order.original_error_types import with_type_of
+from launcher.data.order.saved_states import SavedState, SavedStates
 from launcher.data.order.set_epoch import call_set_epoch
 from launcher.data.order.shard_interleaving import ShardBatch, ShardEnd
 from launcher.data.order.shards import ShardReaderPlan
-from launcher.data.order.user_code import error_text, latest_traceback
+from launcher.data.order.user_code import error_repr, error_text, latest_traceback
 from launcher.data.order.verification import fingerprint
 from launcher.data.repeatable import (
     EntropyStream,
+    HeldGenerators,
     OneThread,
     RandomStates,
     patch_webdataset,
@@ -42,13 +45,20 @@ _END = object()
 
 
 class ShardReader:
-    """Live iterator over one shard in one pass, created when first needed."""
+    """Live iterator over one shard in one pass, created when first needed.
+
+    saved: the states of its dataset; None to save and use none.
+    """
 
     def __init__(
-        self, plan: ShardReaderPlan, given: samples.GivenObjects = samples.NO_OBJECTS
+        self,
+        plan: ShardReaderPlan,
+        given: samples.GivenObjects = samples.NO_OBJECTS,
+        saved: SavedStates | None = None,
     ) -> None:
         self._plan = plan
         self._given = given
+        self._saved = saved
         self._shard = CurrentShard(plan.shard, plan.spec.shards)
         self._seed = seeding.sample_seed(plan.spec.seed, plan.epoch, plan.number, purpose=b"shard")
         base = seeding.sample_seed(plan.spec.seed, plan.epoch, plan.pass_index, purpose=b"base")
@@ -56,6 +66,7 @@ class ShardReader:
         self._dataset: Any = None
         self._iterator: Iterator[Any] | None = None
         self._states: RandomStates | None = None  # random states to resume with
+        self._held: HeldGenerators | None = None  # of a dataset that can resume
         self._next = self._taken = 0  # batches and samples read so far
         self._fingerprint = ""  # of the batches read so far
 
@@ -100,7 +111,7 @@ class ShardReader:
                     dataset=self._plan.spec.dataset,
                     why=why,
                 )
-        self._dataset = None
+        self._dataset = self._held = None
 
     # ---------------------------------------------------------------------------------------
 
@@ -109,8 +120,13 @@ class ShardReader:
 
     def _skip(self, end: int) -> None:
         """Advance to batch `end` or the end of the shard; what is skipped has a fingerprint too."""
-        if end < self._next:
-            self._begin()
+        if end < self._next or self._iterator is None:
+            pair = self._saved.pair(end) if self._saved else None
+            if pair is None or not self._resume(*pair):
+                self._begin()
+        self._read_on(end)
+
+    def _read_on(self, end: int) -> None:
         while self._next < end and (found := self._advance(self._next + 1)):
             self._batch(found, self._next - 1)
 
@@ -142,7 +158,73 @@ class ShardReader:
         yield
         self._states = RandomStates.now()
 
-    def _begin(self) -> None:
+    def _resume(self, older: SavedState, latest: SavedState) -> bool:
+        """Go on from a state; return False if what follows is not what followed when it was saved.
+
+        That is read up to the latest state, which must be the same, too.
+        """
+        try:
+            self._begin(older)
+            self._read_on(latest.batches)
+            if self._next != latest.batches or self._fingerprint != latest.fingerprint:
+                raise DataError("after load_state_dict(), it gives other samples than before")
+            if self._random_states() != latest.random:
+                raise DataError("after load_state_dict(), its random generators are not as before")
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
+            self._forgo_states(error)
+            return False
+        log_event(
+            "shard_resumed",
+            dataset=self._plan.spec.dataset,
+            shard=self._shard.index,
+            samples=older.samples,
+        )
+        return True
+
+    def _forgo_states(self, error: BaseException) -> None:
+        if self._saved is None or not self._saved.give_up():
+            return
+        dataset = self._plan.spec.dataset
+        reason = error_text(error) if isinstance(error, DataError) else error_repr(error)
+        why = (
+            f"{dataset} cannot go on from its state_dict() where a worker is lost, so the shard is "
+            f"read again from its start: {reason.partition(chr(10))[0]}"
+        )
+        log_event("dataset_not_resumed", logging.WARNING, dataset=dataset, why=why)
+
+    def _save(self) -> None:
+        """Save the dataset's state after the latest batch, if it is time for that."""
+        held = self._held
+        if held is None or self._saved is None or not self._saved.is_due(self._next):
+            return
+        try:
+            self._saved.save(lambda: self._state(held))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's state_dict
+            self._forgo_states(error)
+
+    def _state(self, held: HeldGenerators) -> SavedState:
+        """Return the state now; the random states stay as they are."""
+        with self._as_current(), self._own_states():
+            random = held.states()
+            try:
+                state = self._dataset.state_dict()
+            finally:
+                held.restore(random)
+        return SavedState(
+            batches=self._next,
+            samples=self._taken,
+            fingerprint=self._fingerprint,
+            dataset=saved_states.encode(state),
+            random=saved_states.encode(random),
+        )
+
+    def _random_states(self) -> str:
+        if self._held is None:  # the shard has ended
+            return ""
+        with self._own_states():
+            return saved_states.encode(self._held.states())
+
+    def _begin(self, state: SavedState | None = None) -> None:
         self.close()
         self._next = self._taken = 0
         self._fingerprint = ""
@@ -160,7 +242,16 @@ class ShardReader:
         patch_webdataset()
         seeding.seed_everything(self._seed, stream)
         with self._as_current():
+            if state is not None:
+                loaded = saved_states.decode(state.dataset)
+                self._called(lambda: self._dataset.load_state_dict(loaded))
             self._iterator = self._called(lambda: iter(self._dataset))
+        if self._saved is not None and saved_states.can_resume(self._dataset):
+            self._held = HeldGenerators(self._dataset, self._iterator)
+        if state is not None and self._held is not None:
+            self._held.restore(saved_states.decode(state.random))
+            self._next, self._taken = state.batches, state.samples
+            self._fingerprint = state.fingerprint
         self._states = RandomStates.now()
 
     def _pull(self) -> list[Any]:
@@ -178,7 +269,7 @@ class ShardReader:
 
     def _release(self) -> None:
         """Release everything of an exhausted shard; later reads find only its end."""
-        self._dataset, self._iterator = None, iter(())
+        self._dataset, self._iterator, self._held = None, iter(()), None
 
     def _called(self, users_code: Callable[[], _T]) -> _T:
         try:
@@ -207,6 +298,7 @@ class ShardReader:
         )
         tree, arrays = structure.disassemble(batch, **plan.spec.sending)
         self._fingerprint = fingerprint(tree, arrays, self._fingerprint)
+        self._save()
         return tree, arrays
 
     def _check_sharding(self, first: ShardBatch) -> None:
@@ -264,10 +356,12 @@ class LocalShardReader:
 class ShardReaders(dict[str, ShardReader]):
     """The shard readers of this process, keyed by epoch read."""
 
-    def reader(self, run: str, plan: ShardReaderPlan) -> ShardReader:
+    def reader(
+        self, run: str, plan: ShardReaderPlan, saved: SavedStates | None = None
+    ) -> ShardReader:
         """Return the shard reader of an epoch read, created on first use."""
         if run not in self:
-            self[run] = ShardReader(plan)
+            self[run] = ShardReader(plan, saved=saved)
         return self[run]
 
     def end(self, run: str) -> None:

@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     from launcher.data.repeatable.entropy_sources import patch_webdataset
     from launcher.data.repeatable.entropy_stream import EntropyStream, active_stream
     from launcher.data.repeatable.generator_search import is_generator
-    from launcher.data.repeatable.generator_states import RandomStates, preserve_random_states
+    from launcher.data.repeatable.generator_states import (
+        HeldGenerators,
+        RandomStates,
+        preserve_random_states,
+    )
     from launcher.data.repeatable.kept_generators import seeded_meanwhile
     from launcher.data.repeatable.seeding import run_repeatably, sample_seed, seed_everything
     from launcher.data.repeatable.single_thread import OneThread, end_idle_threads

@@ -100,6 +100,18 @@ class EntropyStream:
         return stream
 
     @property
+    def counts(self) -> tuple[int, dict[str, int]]:
+        """Draws and starts since the last seed, of each kind."""
+        self._follow()
+        return self._drawn, {kind.hex(): count for kind, count in self._started.items()}
+
+    @counts.setter
+    def counts(self, counts: tuple[int, dict[str, int]]) -> None:
+        self._follow()
+        self._drawn = counts[0]
+        self._started = Counter({bytes.fromhex(kind): count for kind, count in counts[1].items()})
+
+    @property
     def has_started(self) -> bool:
         """True if a thread, a task or a fork was started since the last seed."""
         return bool(self._started)

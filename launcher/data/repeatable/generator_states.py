@@ -21,7 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from launcher.data.repeatable.entropy_stream import EntropyStream, activate, active_stream
-from launcher.data.repeatable.kept_generators import KeptGenerator, kept_generators
+from launcher.data.repeatable.kept_generators import (
+    KeptGenerator,
+    generators_held_by,
+    kept_generators,
+)
 
 #: Words of the Mersenne Twister, and the index beside them.
 _WORDS = 624
@@ -99,6 +103,39 @@ class RandomStates(NamedTuple):
         activate(self.stream)
         if self.kept:
             kept_generators.restore(self.kept)
+
+
+class HeldGenerators:
+    """The random states of dataset code with those that objects hold, as plain values."""
+
+    def __init__(self, *holders: object) -> None:
+        self._holders = holders
+
+    def states(self) -> dict[str, Any]:
+        """Return the current states."""
+        torch, stream = _loaded_torch(), active_stream()
+        return {
+            "python": random.getstate(),
+            "numpy": np.random.get_state(legacy=False),
+            "torch": torch.default_generator.get_state() if torch else None,
+            "stream": stream.counts if stream else None,
+            "kept": [(kept.label, kept.state()) for kept in self._all()],
+        }
+
+    def restore(self, states: Any) -> None:
+        """Set these states, and those of the generators that exist already."""
+        random.setstate(states["python"])
+        np.random.set_state(states["numpy"])
+        if states["torch"] is not None:
+            sys.modules["torch"].default_generator.set_state(states["torch"])
+        if (stream := active_stream()) is not None:
+            stream.counts = states["stream"]
+        for kept, (label, state) in zip(self._all(), states["kept"], strict=False):
+            if kept.label == label:
+                kept.restore(state)
+
+    def _all(self) -> list[KeptGenerator]:
+        return [*kept_generators.kept, *generators_held_by(self._holders)]
 
 
 class preserve_random_states:  # noqa: N801 - a context manager, quicker than one by a generator

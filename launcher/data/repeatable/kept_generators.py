@@ -205,7 +205,7 @@ class KeptGenerators:
             module = sys.modules.get(home or "")
             if module is not None and (home == type(dataset).__module__ or is_own(module)):
                 self.keep_of_module(module)
-        self._keep([_kept(each, b"held %d" % at) for at, each in enumerate(generators)])
+        self._keep(_held(generators))
 
     def _keep(self, found: list[KeptGenerator]) -> None:
         """Keep each generator once, under its latest label; one that is kept has its label."""
@@ -329,6 +329,15 @@ def seeded_meanwhile(generators: Sequence[object], seed: int) -> Iterator[None]:
         with drawing_from(None):
             for each, state in zip(kept, states, strict=True):
                 each.restore(state)
+
+
+def generators_held_by(holders: tuple[object, ...]) -> list[KeptGenerator]:
+    """Return the generators that objects hold, also those in the frame of an iterator."""
+    return _held(search(holders)[0])
+
+
+def _held(generators: Sequence[object]) -> list[KeptGenerator]:
+    return [_kept(each, b"held %d" % at) for at, each in enumerate(generators)]
 
 
 def _kept(generator: object, label: bytes) -> KeptGenerator:

@@ -9,6 +9,7 @@ current batch, gives its other leases back and exits with 0.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import queue
 import signal
@@ -29,6 +30,8 @@ from launcher.data.order import (
     BatchPlan,
     LocalVerifier,
     Parts,
+    SavedState,
+    SavedStates,
     ServedCodeCheck,
     ShardReaderPlan,
     ShardReaders,
@@ -80,6 +83,8 @@ class DataWorker:
         self._senders: dict[tuple[str, int], StripedSender | SharedMemorySender] = {}
         self._datasets = samples.Datasets()
         self._shard_readers = ShardReaders()
+        self._saved: dict[str, SavedStates] = {}  # of the shards' datasets
+        self._inexact: set[str] = set()  # datasets whose states are not
         self._seeded: set[str] = set()
         self._verifier = LocalVerifier()
         self._prepared: set[str] = set()  # datasets of which this process has prepared a batch
@@ -192,7 +197,7 @@ class DataWorker:
         One-time work, which should not count towards the pace, is done here.
         """
         if isinstance(plan, ShardReaderPlan):
-            reader = self._shard_readers.reader(run, plan)
+            reader = self._shard_readers.reader(run, plan, self._saved.get(run))
             reader.find(step)
             return lambda: shard_interleaving.pack(reader.read(step))
         if plan.spec.seeding == "worker" and run not in self._seeded:
@@ -271,18 +276,28 @@ class DataWorker:
         """Handle one message; definitions are stored here, before the lease that needs them."""
         if isinstance(message, m.DefineRun):
             host, port = message.address
-            self._runs[message.run] = (m.decode_plan(message.plan), (host, port))
+            self._runs[message.run] = plan, _ = m.decode_plan(message.plan), (host, port)
+            self._saved[message.run] = SavedStates(
+                plan.spec.dataset,
+                functools.partial(self._send_state, message.run),
+                m.decode_states(message.states),
+                self._inexact,
+            )
             self._leases.define(message.run)
         elif isinstance(message, m.Revoke):
             self._leases.revoke(message.run, message.steps)
         elif isinstance(message, m.CloseRun):
             self._runs.pop(message.run, None)
+            self._saved.pop(message.run, None)
             self._leases.forget(message.run)
             self._work.put(message)  # the main thread closes its iterators
         else:
             if isinstance(message, m.Lease):
                 self._leases.lease(message.run, message.steps)
             self._work.put(message)
+
+    def _send_state(self, run: str, state: SavedState) -> None:
+        self._control.send(m.ShardState(run=run, state=vars(state)))
 
     def _send(self) -> None:
         while True:

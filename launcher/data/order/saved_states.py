@@ -1,0 +1,122 @@
+"""States of iterable datasets that can resume, so that a shard need not be read from its start.
+
+A dataset with `state_dict` and `load_state_dict` is asked for its state every few batches. Whoever
+reads its shard again loads the latest state but one, reads on to the latest, and compares the
+batches and the random states with those that were saved. Where they differ, the shard is read from
+its start.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from launcher.data.batches import structure, wire
+from launcher.errors import DataError, WireError
+
+#: States kept of one shard, the characters of one, and the batches between two.
+MOST_STATES = 4
+_MOST_CHARACTERS = 1 << 18
+_INTERVAL = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedState:
+    """A state after the first `batches` of a shard, with `samples`.
+
+    fingerprint: of the batches. dataset: its state, encoded, as are the random states.
+    """
+
+    batches: int
+    samples: int
+    fingerprint: str
+    dataset: str
+    random: str
+
+
+def can_resume(dataset: object) -> bool:
+    """Return whether a dataset has the two methods that a state needs."""
+    return all(callable(getattr(dataset, f"{verb}state_dict", None)) for verb in ("", "load_"))
+
+
+def encode(value: object) -> str:
+    """Return a state as text; raises DataError for one that cannot be kept."""
+    tree, arrays = structure.disassemble(value)
+    frame = wire.WireFrame.pack("", 0, "", tree, arrays)
+    text = f"{frame.header.content_bytes} {base64.b64encode(b''.join(frame.buffers)).decode()}"
+    if len(text) > _MOST_CHARACTERS:
+        raise DataError(f"its state has more than {_MOST_CHARACTERS >> 10} KiB")
+    return text
+
+
+def decode(text: str) -> Any:
+    """Invert `encode`; raises WireError."""
+    size, _, content = text.partition(" ")
+    try:
+        payload = np.frombuffer(bytearray(base64.b64decode(content, validate=True)), np.uint8)
+        tree, arrays = wire.unpack(payload, int(size))
+    except ValueError as error:
+        raise WireError(f"a damaged state of a dataset: {error!r}") from error
+    return structure.Assembly().rebuild(tree, arrays)
+
+
+class SavedStates:
+    """The latest states of one shard, and when the next one is due.
+
+    send: passes on each state that is saved here. given: those that others have saved. inexact: the
+    datasets of this process that are known not to resume. share: of the time to read a shard, that
+    saving its states may take; else they are saved more rarely.
+    """
+
+    def __init__(
+        self,
+        dataset: str,
+        send: Callable[[SavedState], object],
+        given: Iterable[SavedState] = (),
+        inexact: set[str] | None = None,
+        share: float = 0.05,
+    ) -> None:
+        self._dataset = dataset
+        self._inexact = set() if inexact is None else inexact
+        self._send, self._share = send, share
+        self._states = sorted(given, key=lambda each: each.batches)
+        self._interval = _INTERVAL
+        self._since = time.perf_counter()
+
+    @property
+    def are_exact(self) -> bool:
+        """False once the dataset is known not to resume."""
+        return self._dataset not in self._inexact
+
+    def pair(self, end: int) -> tuple[SavedState, SavedState] | None:
+        """Return the two latest states that are not beyond a batch, if there are two."""
+        found = [each for each in self._states if each.batches <= end][-2:]
+        return (found[0], found[1]) if len(found) > 1 and self.are_exact else None
+
+    def is_due(self, batches: int) -> bool:
+        """Return whether the state after so many batches is to be saved."""
+        latest = self._states[-1].batches if self._states else 0
+        return self.are_exact and batches >= latest + self._interval
+
+    def save(self, make: Callable[[], SavedState]) -> None:
+        """Save a state; raises as `make` does."""
+        started = time.perf_counter()
+        state = make()
+        ended = time.perf_counter()
+        if ended - started > self._share * (started - self._since):
+            self._interval *= 2
+        self._since = ended
+        self._states = [*self._states, state][-MOST_STATES:]
+        self._send(state)
+
+    def give_up(self) -> bool:
+        """Save and use no state from now on; return whether that is new."""
+        is_new = self.are_exact
+        self._inexact.add(self._dataset)
+        self._states.clear()
+        return is_new
