@@ -24,20 +24,18 @@ from launcher.parallel.cutting.graph import turn_caches_off
 from launcher.parallel.cutting.shapes import Reshaping, Shapes, cut_by_shape, has_weights, shapes
 from launcher.parallel.cutting.shared_state import RecordedState
 from launcher.parallel.cutting.start_orders import resolve_starts
-from launcher.parallel.gradients import average, clip, refuse_partial_norms
+from launcher.parallel.gradients import added, average, called_once, clip, refuse_partial_norms
 from launcher.parallel.norms import warn_about_small_batches
 from launcher.parallel.precision import Precision, autocasting, check_scaler
 from launcher.parallel.pretrained import PretrainedWeights
 from launcher.parallel.randomness import Randomness
-from launcher.parallel.running.gradient_hooks import added, called_once
 from launcher.parallel.running.inputs import Inputs
-from launcher.parallel.running.merge_stages import assign_unused, merge_stages
 from launcher.parallel.running.sections import PipelineSchedule, Section, make_schedule
 from launcher.parallel.running.stage_shards import StageShards
 from launcher.parallel.running.taken_over import TakenOver, send_others_elsewhere
 from launcher.parallel.running.ties import Ties, tied_names
 from launcher.parallel.sharding import blocks
-from launcher.parallel.stages import Stage, cut
+from launcher.parallel.stages import Stage, assign_unused, cut, merge_stages
 from launcher.parallel.tracing import Unfollowed, flatten
 from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss, graphs, trained_by
 from launcher.shared import ParallelDims, Schedule, parse_choice

@@ -1,4 +1,4 @@
-"""Cutting a model into stages, each a module whose outputs are the next one's inputs.
+"""Cut a model into stages, each a module whose outputs are the next one's inputs, and merge them.
 
 A value that a later stage needs travels through all stages in between. Values that are not tensors
 (a size, a flag) are those of the example. Modules and parameters keep their names in the model. A
@@ -327,3 +327,59 @@ class _Cutter:
     def _is_from_outside(self, node: fx.Node, stage: int) -> bool:
         """Return whether a node is an input of a stage."""
         return node.op == "placeholder" or self._stage_of[node] < stage
+
+
+def assign_unused(model: nn.Module, stages: Sequence[Stage]) -> None:
+    """Complete the stages so that together they have exactly the state_dict of the model.
+
+    Whatever no stage uses goes to the first one, so that it is saved. Raises ParallelError for what
+    only code of the model itself saves, which no stage has.
+    """
+    whole = model.state_dict(keep_vars=True)
+    held: set[int] = set()
+    saved = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    saved |= {name for name, _ in model.named_buffers(remove_duplicate=False)}
+    for stage in stages:
+        for name, value in stage.module.state_dict(keep_vars=True).items():
+            held.add(id(value))
+            saved.add(name)
+            if name not in whole:  # torch.fx makes buffers persistent that traced code reads
+                _put(stage.module, name, value, persistent=False)
+    for name, value in whole.items():
+        if name not in saved:
+            raise ParallelError(
+                f"the state_dict of {type(model).__name__} has {name!r}, which no stage would "
+                "save, since stages do not have the code that adds it (get_extra_state, "
+                "state_dict): move that code into a module that stays whole"
+            )
+        if isinstance(value, torch.Tensor) and id(value) not in held:
+            _put(stages[0].module, name, value)
+
+
+def merge_stages(model: nn.Module, stages: Sequence[Stage]) -> nn.Module:
+    """Return a module with all modules and parameters of several stages; it cannot be called.
+
+    They are under the model's own names. A single stage is returned as it is.
+    """
+    if len(stages) == 1:
+        return stages[0].module
+    of_both_modes = [each.in_mode(mode).module for each in stages for mode in (True, False)]
+    merged = container(model, of_both_modes, "Stages")
+    whole = model.state_dict(keep_vars=True)
+    for stage in stages:
+        for name, value in (*stage.module.named_parameters(), *stage.module.named_buffers()):
+            _put(merged, name, value, persistent=name in whole)
+    return merged
+
+
+def _put(module: nn.Module, name: str, value: object, *, persistent: bool = True) -> None:
+    """Set a module's parameter or buffer by its dotted name; create modules that are missing."""
+    *path, leaf = name.split(".")
+    for part in path:
+        if not hasattr(module, part):
+            module.add_module(part, nn.Module())
+        module = getattr(module, part)
+    if isinstance(value, nn.Parameter):
+        module.register_parameter(leaf, value)
+    else:
+        module.register_buffer(leaf, value, persistent=persistent)
