@@ -17,7 +17,7 @@ from typing import Any
 from moto.cloudwatch.models import Dimension, MetricDatum, cloudwatch_backends
 from moto.logs.models import logs_backends
 
-from launcher.client.endpoint.job_registry import JobRegistry
+from launcher.client.endpoint.job_operations import JobRegistry
 from launcher.client.sessions import (
     GROUP,
     NAMESPACE,

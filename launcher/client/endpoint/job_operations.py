@@ -1,4 +1,7 @@
-"""The training jobs of the endpoint: a local session's jobs, described as AWS would."""
+"""The training jobs of the endpoint: a local session's jobs, described as AWS would.
+
+Its registry has the region and tags of each, which the local platform does not store.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.endpoint.job_registry import JobEntry, JobRegistry
 from launcher.client.endpoint.responses import ApiError, validation_error
 from launcher.client.sessions import (
     TERMINAL_STATUSES,
@@ -23,6 +26,8 @@ from launcher.client.sessions import (
     discard_folder,
     job_arn,
     place_note,
+    read_json,
+    write_json,
 )
 from launcher.errors import JobNotFound, PlatformError
 from launcher.shared import FAILURE_REASON_LIMIT, LAUNCH_SCRIPT
@@ -246,3 +251,74 @@ def _channel(channel: Document) -> dict[str, object]:
     if "S3DataSource" in source:
         source = {**source, "S3DataSource": {**_S3_SOURCE, **source["S3DataSource"]}}
     return {**_CHANNEL, **channel, "DataSource": source}
+
+
+#: A job's name (CreateTrainingJob, TrainingJobName); a log stream may have any name.
+_NAME = re.compile(r"[a-zA-Z0-9-]{1,63}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobEntry:
+    """Region and tags of a job.
+
+    region: where the job was created, from its request's signature; tags: by key.
+    """
+
+    region: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobRegistry:
+    """The entries of all jobs, one file each.
+
+    Files: <root>/endpoint/<job>.json, written before the job is created; without a job they mean
+    nothing.
+    """
+
+    folder: Path
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def write(self, name: str, entry: JobEntry) -> None:
+        """Store a job's entry."""
+        with self._lock:
+            self._write(name, entry)
+
+    def change_tags(
+        self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> JobEntry | None:
+        """Change a job's tags and return its new entry; changes of several threads add up.
+
+        Returns None, and changes nothing, if there is no such job.
+        """
+        with self._lock:
+            if (entry := self.read(name)) is not None:
+                entry = JobEntry(region=entry.region, tags=change(entry.tags))
+                self._write(name, entry)
+            return entry
+
+    def _write(self, name: str, entry: JobEntry) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self._file(name), asdict(entry))
+
+    def read(self, name: str) -> JobEntry | None:
+        """Return a job's entry; None for a job that was not created through the endpoint."""
+        try:
+            return JobEntry(**read_json(self._file(name))) if _NAME.fullmatch(name) else None
+        except FileNotFoundError:
+            return None
+
+    def names(self, region: str) -> list[str]:
+        """Return the names of a region's jobs."""
+        if not self.folder.is_dir():
+            return []
+        names = [file.stem for file in self.folder.glob("*.json")]
+        return [name for name in names if (entry := self.read(name)) and entry.region == region]
+
+    def remove(self, name: str) -> None:
+        """Delete a job's entry, if there is one."""
+        with self._lock:
+            self._file(name).unlink(missing_ok=True)
+
+    def _file(self, name: str) -> Path:
+        return self.folder / f"{name}.json"

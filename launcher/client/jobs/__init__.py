@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from launcher.client.jobs.background_log import BackgroundLog
     from launcher.client.jobs.billing import Bill, bill, day_created
     from launcher.client.jobs.event_sentences import WARNINGS, sentence
-    from launcher.client.jobs.failure_advice import advice
+    from launcher.client.jobs.failure_cause import advice
     from launcher.client.jobs.failure_report import (
         NEEDS_ALL_HOSTS,
         FailureReport,

@@ -8,8 +8,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.jobs.failure_advice import OF_FILES, OF_HOSTS, OF_SAMPLES, advice
-from launcher.client.jobs.failure_cause import CauseEvidence, depends_on_logs, read_cause
+from launcher.client.jobs.failure_cause import (
+    OF_FILES,
+    OF_HOSTS,
+    OF_SAMPLES,
+    CauseEvidence,
+    advice,
+    depends_on_logs,
+    read_cause,
+)
 from launcher.client.jobs.group_hosts import group_of_hosts
 from launcher.client.jobs.merged_log import LogLine, MergedLog
 from launcher.client.jobs.traceback_text import START, last_traceback, raised_error, short_traceback

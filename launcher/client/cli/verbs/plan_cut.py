@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from launcher.client.cli.options.cut_options import cut_options
+from launcher.client.cli.options.plan_options import cut_options
 from launcher.client.cli.screen.ctrl_c import sigterm_as_ctrl_c
 from launcher.client.cli.screen.verb_output import echo, print_json, print_message, with_json_flag
 from launcher.client.cli.verb_group import CommandWithSubcommands

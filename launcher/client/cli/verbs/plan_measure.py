@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from launcher.client.cli.options.measure_options import measure_options
+from launcher.client.cli.options.plan_options import measure_options
 from launcher.client.cli.options.session_options import job_to_read
 from launcher.client.cli.screen.verb_output import (
     echo,
