@@ -27,26 +27,6 @@ from launcher.parallel.smp.communication import (
     barrier,
     broadcast,
     dp_barrier,
-    mp_barrier,
-    pp_barrier,
-    rdp_barrier,
-    recv_from,
-    send,
-    tp_barrier,
-)
-from launcher.parallel.smp.distributed_model import DistributedModel
-from launcher.parallel.smp.model_contexts import (
-    delay_param_initialization,
-    is_tracing,
-    model_creation,
-    partition,
-    set_activation_checkpointing,
-    set_partition,
-)
-from launcher.parallel.smp.modules_of_smp import amp, nn, optimizers, patches
-from launcher.parallel.smp.optimizer import DistributedOptimizer
-from launcher.parallel.smp.outputs import StepOutput
-from launcher.parallel.smp.rank_placement import (
     dp_rank,
     dp_size,
     get_dp_group,
@@ -62,20 +42,37 @@ from launcher.parallel.smp.rank_placement import (
     get_world_process_group,
     local_rank,
     local_size,
+    mp_barrier,
     mp_rank,
     mp_size,
+    pp_barrier,
     pp_rank,
     pp_size,
     rank,
+    rdp_barrier,
     rdp_rank,
     rdp_size,
+    recv_from,
+    send,
     size,
+    tp_barrier,
     tp_rank,
     tp_size,
 )
+from launcher.parallel.smp.distributed_model import DistributedModel
+from launcher.parallel.smp.model_contexts import (
+    delay_param_initialization,
+    is_tracing,
+    model_creation,
+    partition,
+    set_activation_checkpointing,
+    set_partition,
+)
+from launcher.parallel.smp.modules_of_smp import amp, nn, optimizers, patches
+from launcher.parallel.smp.optimizer import DistributedOptimizer
 from launcher.parallel.smp.smp_session import init, is_initialized
 from launcher.parallel.smp.states import load, save
-from launcher.parallel.smp.step import step
+from launcher.parallel.smp.step import StepOutput, step
 
 #: The version of smp whose names and meanings these are.
 __version__ = "1.15.0"
