@@ -95,11 +95,11 @@ if TYPE_CHECKING:
         recommendation_page,
         recommendation_scatter,
     )
-    from launcher.client.planning.plans.recommendation_json import plain_recommendation
     from launcher.client.planning.plans.recommendation_layout import (
         answer_text,
         cluster_table,
         explained_clusters,
+        plain_recommendation,
     )
     from launcher.client.planning.plans.step_model import (
         SECONDS_PER_GB,
@@ -114,7 +114,11 @@ if TYPE_CHECKING:
         spare_vcpus,
         vcpu_speed,
     )
-    from launcher.client.planning.workloads.dataset_profile import ProfileRequest, profile_datasets
+    from launcher.client.planning.workloads.dataset_profile import (
+        ProfileRequest,
+        profile_datasets,
+        worker_counts,
+    )
     from launcher.client.planning.workloads.job_profile import (
         JobFigures,
         profile_of_figures,
@@ -125,7 +129,6 @@ if TYPE_CHECKING:
         MeasuredStepTime,
         catalogue_name,
     )
-    from launcher.client.planning.workloads.worker_scaling import worker_counts
     from launcher.client.planning.workloads.workload import Workload
     from launcher.client.planning.workloads.workload_profile import (
         WorkloadProfile,

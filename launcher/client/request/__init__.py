@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
-    from launcher.client.request.builder import JobLocation, build_request
+    from launcher.client.request.builder import MODEL_CONTENT, JobLocation, build_request
     from launcher.client.request.bundle import (
         LARGE_SOURCE,
         Bundle,
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         content_hash,
         job_world,
     )
-    from launcher.client.request.channel_routing import MODEL_CONTENT
     from launcher.client.request.image_names import (
         IMAGES,
         image_python,

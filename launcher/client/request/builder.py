@@ -10,21 +10,23 @@ Source of the shapes: the CreateTrainingJob page of the SageMaker API reference.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from launcher.client.request.channel_routing import build_channels
 from launcher.client.request.request_paths import fill_paths
-from launcher.client.request.toolkit import build_hyperparameters, describe_script
+from launcher.client.request.toolkit import build_hyperparameters, describe_script, source_uri
 from launcher.client.request.validation.request_check import find_violations
 from launcher.client.request.validation.violations import RequestJudge
 from launcher.client.spec import (
     METRICS_LIMIT,
+    FileSystemInput,
     JobSpec,
+    TrainingInput,
 )
 from launcher.errors import FieldPath, Problem, SpecError, dotted
 from launcher.shared import (
+    CODE_CHANNEL,
     CONTAINER_ENTRYPOINT,
     TOKEN_VARIABLE,
     WAIT_METRIC,
@@ -258,3 +260,80 @@ def _name_of(item: object) -> str | None:
 
 def _are_lists(ours: object, extra: object) -> bool:
     return isinstance(ours, list) and isinstance(extra, list)
+
+
+#: The content type that SDK v2 gives the channel of a `model_uri`.
+MODEL_CONTENT = "application/x-sagemaker-model"
+
+
+def build_channels(spec: JobSpec, code_uri: str) -> list[dict[str, Any]]:
+    """Build the user's channels in their order, then those of the model and the code.
+
+    SageMaker rejects a request in which only some channels name groups. So if one channel does,
+    the others name every group.
+    """
+    channels = {**spec.inputs, **_own_channels(spec, code_uri)}
+    routed = any(channel.instance_groups for channel in spec.s3_inputs.values())
+    everyone = tuple(group.instance_group_name for group in spec.groups) if routed else ()
+    return [
+        _file_system(name, channel)
+        if isinstance(channel, FileSystemInput)
+        else _channel(name, channel, channel.instance_groups or everyone)
+        for name, channel in channels.items()
+    ]
+
+
+def _own_channels(spec: JobSpec, code_uri: str) -> dict[str, TrainingInput]:
+    channels = {}
+    if spec.model_uri is not None:
+        model = TrainingInput(spec.model_uri, content_type=MODEL_CONTENT, input_mode="File")
+        channels[spec.model_channel_name] = model
+    if spec.starts_launcher:
+        channels[CODE_CHANNEL] = TrainingInput(code_uri, input_mode="File")
+    elif spec.has_code_channel:
+        mode = None if spec.input_mode == "File" else "File"
+        channels[CODE_CHANNEL] = TrainingInput(source_uri(spec, code_uri), input_mode=mode)
+    return channels
+
+
+def _channel(name: str, channel: TrainingInput, groups: Sequence[str]) -> dict[str, Any]:
+    source = {
+        "S3DataType": channel.s3_data_type,
+        "S3Uri": channel.s3_data,
+        "S3DataDistributionType": channel.distribution,
+        "AttributeNames": list(channel.attribute_names),
+        "InstanceGroupNames": list(groups),
+    }
+    shuffle = channel.shuffle_config
+    return {
+        "ChannelName": name,
+        "DataSource": {"S3DataSource": _present(source)},
+        **_present(
+            {
+                "ContentType": channel.content_type,
+                "CompressionType": channel.compression,
+                "RecordWrapperType": channel.record_wrapping,
+                "InputMode": channel.input_mode,
+                "ShuffleConfig": None if shuffle is None else {"Seed": shuffle},
+            }
+        ),
+    }
+
+
+def _file_system(name: str, channel: FileSystemInput) -> dict[str, Any]:
+    source = {
+        "FileSystemId": channel.file_system_id,
+        "FileSystemType": channel.file_system_type,
+        "DirectoryPath": channel.directory_path,
+        "FileSystemAccessMode": channel.file_system_access_mode,
+    }
+    return {
+        "ChannelName": name,
+        "DataSource": {"FileSystemDataSource": source},
+        **_present({"ContentType": channel.content_type}),
+    }
+
+
+def _present(fields: Mapping[str, object]) -> dict[str, Any]:
+    """Return the fields whose value is neither None nor an empty list."""
+    return {name: value for name, value in fields.items() if value is not None and value != []}

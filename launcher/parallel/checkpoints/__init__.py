@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from launcher.parallel.checkpoints import manifests
     from launcher.parallel.checkpoints.__main__ import main
     from launcher.parallel.checkpoints.checkpoints import Checkpoints
-    from launcher.parallel.checkpoints.contents import State, Stateful
+    from launcher.parallel.checkpoints.contents import State, Stateful, own_name
     from launcher.parallel.checkpoints.exporting import export, export_pretrained
     from launcher.parallel.checkpoints.manifests import NAME, find_problem
-    from launcher.parallel.checkpoints.parameter_names import own_name
 
 __all__ = ["Checkpoints", "State", "export", "export_pretrained"]
 

@@ -13,10 +13,13 @@ from launcher.errors import ParallelError
 from launcher.parallel.checkpoints.contents import (
     BATCHES,
     MODEL,
+    NamedParameters,
     State,
     Stateful,
     detached,
     loader_key,
+    module_of,
+    named,
     namer,
     random_key,
     reseed,
@@ -24,7 +27,6 @@ from launcher.parallel.checkpoints.contents import (
     shared_key,
 )
 from launcher.parallel.checkpoints.optimizer_states import OptimizerTargets
-from launcher.parallel.checkpoints.parameter_names import NamedParameters, module_of, named
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.pipeline import Pipeline
 
