@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from launcher.client.estimator.from_description import constructor_arguments
 from launcher.client.estimator.sdk_v2_types import read_channel
-from launcher.client.request import REQUEST_PATHS, input_shape, read_paths
-from launcher.client.spec import DataParallel, FileSystemInput, InstanceGroup, TrainingInput
+from launcher.client.request import REQUEST_PATHS, input_shape
+from launcher.client.spec import DataParallel, FileSystemInput, TrainingInput
 from launcher.errors import Problem, SpecError
 from launcher.shared import shown
 
@@ -75,14 +76,8 @@ def arguments_of(trainer: object) -> dict[str, Any]:
         raise SpecError([_problem("", f"{shown(trainer)} is not a ModelTrainer", "give one")])
     problems: list[Problem] = []
     request = _request(trainer, problems)
-    arguments = read_paths(request)
-    compression = arguments.pop("disable_output_compression", None)
-    groups = [
-        InstanceGroup(each["InstanceGroupName"], each["InstanceType"], each["InstanceCount"])
-        for each in arguments.pop("instance_groups", ())
-    ]
+    arguments = constructor_arguments(request, document=None)
     arguments |= {
-        "instance_groups": groups,
         **_code(_set(trainer.source_code), problems),
         "base_job_name": getattr(trainer, "base_job_name", None),
         "distribution": _distribution(getattr(trainer, "distributed", None), problems),
@@ -90,7 +85,6 @@ def arguments_of(trainer: object) -> dict[str, Any]:
         "hyperparameters": _hyperparameters(trainer, problems),
         "sagemaker_session": getattr(trainer, "sagemaker_session", None),
         "inputs": dict(_inputs(getattr(trainer, "input_data_config", None) or (), problems)),
-        "disable_output_compression": compression == "NONE",
     }
     made_of = [name for name in _MADE_OF if getattr(trainer, name, None)]
     known = {*_PARTS, *_OF_ALGORITHM, *_OTHERS}
@@ -105,16 +99,9 @@ def arguments_of(trainer: object) -> dict[str, Any]:
 def _request(trainer: object, problems: list[Problem]) -> dict[str, Any]:
     """Return what the parts of a ModelTrainer say, as a CreateTrainingJob request says it."""
     members = input_shape().members
-    request: dict[str, Any] = {}
-    for name, member in _PARTS.items():
-        if (value := getattr(trainer, name, None)) is not None and member in members:
-            request[member] = _part(value, members[member], name, problems)
+    request = _members(trainer, _PARTS, members, problems)
     algorithm = members["AlgorithmSpecification"].members
-    request["AlgorithmSpecification"] = {
-        member: _part(value, algorithm[member], name, problems)
-        for name, member in _OF_ALGORITHM.items()
-        if (value := getattr(trainer, name, None)) is not None and member in algorithm
-    }
+    request["AlgorithmSpecification"] = _members(trainer, _OF_ALGORITHM, algorithm, problems)
     compute = _set(getattr(trainer, "compute", None))
     request["EnableManagedSpotTraining"] = compute.pop("enable_managed_spot_training", None)
     request["ResourceConfig"] = _part(compute, members["ResourceConfig"], "compute", problems)
@@ -123,6 +110,32 @@ def _request(trainer: object, problems: list[Problem]) -> dict[str, Any]:
         request[_camel(name)] = networking.pop(name, None)
     request["VpcConfig"] = _part(networking, members["VpcConfig"], "networking", problems)
     return {name: value for name, value in request.items() if value not in (None, {}, [])}
+
+
+def _members(
+    trainer: object,
+    named: Mapping[str, str],
+    members: Mapping[str, Shape],
+    problems: list[Problem],
+) -> dict[str, Any]:
+    """Return the attributes that are members of a part of the request; named: {attribute: member}.
+
+    A member that the installed boto3 does not know is a problem.
+    """
+    request = {}
+    for name, member in named.items():
+        if (value := getattr(trainer, name, None)) is None:
+            continue
+        if member in members:
+            request[member] = _part(value, members[member], name, problems)
+        else:
+            problems.append(_placeless(name, name))
+    return request
+
+
+def _placeless(where: str, name: str) -> Problem:
+    fix = "leave it out, or upgrade boto3 if AWS has it since: pip install -U boto3"
+    return _problem(where, f"the request has no place for {name}", fix)
 
 
 def _part(value: Any, shape: Shape, where: str, problems: list[Problem]) -> Any:
@@ -140,8 +153,7 @@ def _part(value: Any, shape: Shape, where: str, problems: list[Problem]) -> Any:
         place = f"{where}.{attribute}"
         member = members.get(attribute.replace("_", "").lower())
         if member is None:
-            fix = "leave it out, or upgrade boto3 if AWS has it since: pip install -U boto3"
-            problems.append(_problem(place, f"the request has no place for {attribute}", fix))
+            problems.append(_placeless(place, attribute))
         else:
             made[member] = _part(item, shape.members[member], place, problems)
     return made
