@@ -1,8 +1,11 @@
 """What became of a job, from its description and its hosts' lines."""
 
+from pathlib import Path
+
 import pytest
 
-from launcher.client.jobs import host_groups, summarise
+from launcher import MemorySession, PlatformError
+from launcher.client.jobs import download_artifacts, host_groups, summarise
 from launcher.shared import JobDocument, Role, TrainerPart, format_event
 
 
@@ -160,3 +163,17 @@ def test_metrics_are_the_latest_of_each_kind_and_the_verdict_is_the_last():
 )
 def test_lines_that_only_look_like_events_count_nothing(line):
     assert data(line) is None
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("s3://bucket/out", "with `aws s3 cp --recursive` from s3://bucket/out/job-1/output/ to "),
+        ("file:///home/out/", "as files from file:///home/out/job-1/output/ to "),
+    ],
+)
+def test_how_uncompressed_results_are_copied(tmp_path: Path, place: str, words: str) -> None:
+    output = {"S3OutputPath": place, "CompressionType": "NONE"}
+    description = {"TrainingJobName": "job-1", "OutputDataConfig": output}
+    with pytest.raises(PlatformError, match=words):
+        download_artifacts(MemorySession(), description, tmp_path)  # type: ignore[arg-type]
