@@ -5,6 +5,7 @@ They are created without a call of their class, as copy and pickle create them.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -57,6 +58,7 @@ def is_container(kind: type) -> bool:
     return issubclass(kind, (Mapping, Sequence))
 
 
+@functools.lru_cache(maxsize=1024)
 def base_of(kind: Any) -> type | None:
     """Return the class that has the content of a class's objects; None for one with slots, say."""
     bases = {*_CONTENTS, tensor_class()}
@@ -78,7 +80,8 @@ def base_of(kind: Any) -> type | None:
 
 def content_of(value: Any) -> tuple[object, dict[str, object]]:
     """Return the content of an object, and its attributes."""
-    base = base_of(type(value))
+    kind: Any = type(value)
+    base = base_of(kind)
     attributes = dict(getattr(value, "__dict__", {}))
     if base is not None and base is tensor_class():
         with _as_plain():
