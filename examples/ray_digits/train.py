@@ -7,36 +7,13 @@ import os
 from pathlib import Path
 
 import pipeline
-import ray
 import torch
 import torch.distributed as dist
-from cluster import PORT, head_address, own_address, start_node
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-
-def join_cluster() -> None:
-    """Make this host a node without CPUs, which reads batches and prepares none."""
-    if os.environ["LOCAL_RANK"] == "0":
-        start_node(cpus=0)
-    dist.barrier()
-    ray.init(
-        f"{head_address()}:{PORT}",
-        _node_ip_address=own_address(),
-        log_to_driver=dist.get_rank() == 0,
-    )
-
-
-def split(make_dataset, *, equal: bool) -> ray.data.DataIterator:
-    """This rank's share of a dataset, which the first rank makes and all read together."""
-    shares = [None] * dist.get_world_size()
-    if dist.get_rank() == 0:
-        parts = make_dataset().streaming_split(len(shares), equal=equal)
-        shares = [ray.cloudpickle.dumps(part) for part in parts]
-    mine = [None]
-    dist.scatter_object_list(mine, shares)
-    return ray.cloudpickle.loads(mine[0])
+import launcher.data.ray
 
 
 def network() -> nn.Module:
@@ -81,16 +58,18 @@ def main(args: argparse.Namespace) -> None:
     rank = dist.get_rank()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if cuda else torch.device("cpu")
     torch.manual_seed(args.seed)
-    join_cluster()
+    launcher.data.ray.join_cluster()
 
-    train = split(pipeline.train_set, equal=True)  # else ranks would wait for each other's steps
+    # equal: else ranks would wait for each other's steps
+    train = launcher.data.ray.split(pipeline.train_set, equal=True)
     model = DistributedDataParallel(network().to(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
     for epoch in range(args.epochs):
         loss = train_epoch(model, train, optimizer, args.batch_size, device)
         print(f"epoch={epoch} rank={rank} train_loss={loss:.6f}", flush=True)
 
-    share = accuracy(model, split(pipeline.test_set, equal=False), args.batch_size, device)
+    test = launcher.data.ray.split(pipeline.test_set, equal=False)
+    share = accuracy(model, test, args.batch_size, device)
     if rank == 0:
         print(f"test_accuracy={share:.4f}", flush=True)
         torch.save(model.module.state_dict(), Path(os.environ["SM_MODEL_DIR"]) / "model.pt")

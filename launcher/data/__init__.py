@@ -11,6 +11,7 @@ loader_attributes, gradient_state   what training frameworks read from a loader
 loader_state        resume points, saved and restored
 epoch_recorder      steps and waits of one pass over an epoch
 sources, service    batches from this process, or from the data service
+keras, tf, ray      adapters, which nothing else imports
 
 The packages are layers, and each may import those below it:
 

@@ -1,14 +1,12 @@
-"""The cluster of the example of Ray Data, as far as it needs no Ray."""
+"""The cluster of Ray Data, as far as it needs no Ray."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-FOLDER = Path(__file__).parents[2] / "examples" / "ray_digits"
-START = "import cluster; cluster.PATIENCE = 0; cluster.start_node(cpus=1)"
+START = "from launcher.data import ray; ray.PATIENCE = 0; ray.start_node(cpus=1)"
 
 
 def test_a_node_tries_again_while_the_heads_host_has_no_name() -> None:
@@ -21,7 +19,6 @@ def test_a_node_tries_again_while_the_heads_host_has_no_name() -> None:
     }
     done = subprocess.run(
         [sys.executable, "-c", START],
-        cwd=FOLDER,
         env={**os.environ, **job},
         capture_output=True,
         text=True,
