@@ -24,8 +24,8 @@ _BARE = re.compile(r"[A-Za-z_][\w.:/+-]*")
 _LONGEST_INTEGER = 40
 _JSON_WORDS = frozenset({"true", "false", "null", "NaN", "Infinity"})
 _LETTERS = frozenset(string.ascii_letters)
-#: Digits before the point of a number that is read without json.
-_MOST_DIGITS = 18
+#: A number that is read without json, as JSON has it and not a long one.
+_NUMBER = re.compile(r"(?:0|[1-9][0-9]{0,17})(\.[0-9]+)?")
 
 
 def format_event(name: str, **fields: object) -> str:
@@ -75,18 +75,9 @@ def _value(text: str) -> Any:
     # Most fields are words or numbers, and a report reads millions of them: json takes longer.
     if text[0] in _LETTERS and text not in _JSON_WORDS:
         return text
-    if _is_integer(text):
-        return int(text)
-    whole, _, fraction = text.partition(".")
-    if fraction.isdecimal() and fraction.isascii() and _is_integer(whole):
-        return float(text)
+    if number := _NUMBER.fullmatch(text):
+        return int(text) if number[1] is None else float(text)
     try:
         return json.loads(text, parse_int=_integer)
     except (ValueError, RecursionError):  # RecursionError: thousands of brackets
         return text
-
-
-def _is_integer(text: str) -> bool:
-    """Return whether text is a natural number as JSON has it, and not a long one."""
-    is_short = text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS
-    return is_short and (text[0] != "0" or text == "0")
