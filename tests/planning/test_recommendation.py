@@ -185,13 +185,14 @@ def slow_step(
 
 
 def slow_workers(workload: Workload, host: InstanceType, vcpus: int, share: float) -> int:
-    """Workers of a host: more than vCPUs while these have time left; the memory holds them."""
+    """Workers of a host: more than vCPUs while these have time left, if the memory holds them."""
     cpu, wait = workload.cpu_seconds_per_sample.mean, workload.wait_seconds_per_sample.mean
     assert host.memory_gib is not None
     each = next(n for n in range(1, 9) if n == 8 or n * cpu >= cpu + wait)
     workers = 0
     room = host.memory_gib * 2**30 * share
-    while workers < each * vcpus and (workers + 1) * workload.bytes_per_worker <= room:
+    memory = max(workload.bytes_per_worker, workload.bytes_per_batch)
+    while workers < each * vcpus and (workers + 1) * memory <= room:
         workers += 1
     return workers
 
