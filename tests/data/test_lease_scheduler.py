@@ -396,6 +396,17 @@ def test_workers_that_were_lost_with_their_host_have_not_died_of_a_batch(
     assert scheduler.pop_poisoned() == [("run", 0)]
 
 
+def test_replacements_that_die_of_a_batch_within_moments_are_counted_each(
+    scheduler: LeaseScheduler,
+) -> None:
+    """They are started as fast as they die, so that their host would give up before."""
+    scheduler.remove_worker("one")
+    for pid in range(MAX_DEATHS):
+        lose(scheduler, f"data-0/0/{pid}", at=0.1 * pid)
+    scheduler.add_worker(f"data-0/0/{MAX_DEATHS}", 1.0)
+    assert scheduler.pop_poisoned() == [("run", 0)]
+
+
 def test_a_worker_that_comes_back_has_not_died(scheduler: LeaseScheduler) -> None:
     """A cable that is cut, or a switch that restarts, ends the connections of many at once."""
     scheduler.remove_worker("one")

@@ -100,7 +100,7 @@ class EpochRead:
     arrived: dict[int, str] = field(default_factory=dict)  # not consumed: which host prepared it
     holders: dict[int, set[str]] = field(default_factory=dict)  # leased, not arrived
     returned: list[int] = field(default_factory=list)  # heap of steps to lease again
-    # Of workers while they prepared a step: on which host, and when.
+    # Of workers while they prepared a step: their names, and when.
     deaths: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
 
     # Window and leases --------------------------------------------------------------------

@@ -132,10 +132,11 @@ class LeaseScheduler:
             return
         run_id, step = unsent[0]
         if run := self._runs.get(run_id):
-            deaths, host = run.deaths.setdefault(step, []), host_of(name)
-            if any(host == one and abs(lost_at - when) < _TOGETHER for one, when in deaths):
+            deaths = run.deaths.setdefault(step, [])
+            near = [one for one, when in deaths if abs(lost_at - when) < _TOGETHER]
+            if any(host_of(name) == host_of(one) and slot_of(name) != slot_of(one) for one in near):
                 return
-            deaths.append((host, lost_at))
+            deaths.append((name, lost_at))
             if len(deaths) == MAX_DEATHS:
                 self._poisoned.append((run_id, step))
 
