@@ -19,15 +19,15 @@ asked: list[int] = []
 
 
 def ask_for(number: int) -> None:
-    """Count a sample; in a job with one byte, and kill -9 the process once, at a sample."""
+    """Count a sample; in a job with one byte, and kill -9 the process at some."""
     asked.append(number)
     if "ASKED" not in os.environ:
         return
-    log = Path(os.environ["ASKED"])
-    with log.open("ab") as file:
+    with Path(os.environ["ASKED"]).open("ab", buffering=0) as file:
         file.write(b".")
+        count = file.tell()  # of all processes, and of none twice
     time.sleep(0.002)
-    if log.stat().st_size == int(os.environ.get("KILL_AT", "0")):
+    if str(count) in os.environ.get("KILL_AT", "").split():
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -129,6 +129,42 @@ class Drawing(Lines):
         np.random.rand()
         np.random.default_rng()
         return {**super().state_dict(), "drawn": random.random()}
+
+
+# Of libraries -----------------------------------------------------------------------------------
+
+
+def rows(parts: list[int]) -> Iterator[dict[str, int]]:
+    for part in parts:
+        for number in range(part * 100, part * 100 + 100):
+            yield {"id": number}
+
+
+def hugging_face(buffer: int | None = None) -> Any:
+    import datasets
+
+    stream = datasets.IterableDataset.from_generator(rows, gen_kwargs={"parts": list(range(8))})
+    if buffer is not None:
+        return stream.shuffle(seed=3, buffer_size=buffer)
+    return stream.map(lambda row: {**row, "noise": np.random.rand()})
+
+
+def hugging_face_shuffled() -> Any:
+    return hugging_face(50)
+
+
+class Numbers:
+    def __iter__(self) -> Iterator[int]:
+        index, count = shard()
+        return iter(range(index, LENGTH, count))
+
+
+def nodes() -> Any:
+    from torchdata import nodes
+
+    node = nodes.IterableWrapper(Numbers())
+    node = nodes.ParallelMapper(node, lambda number: {"id": number}, 2, method="thread")
+    return nodes.Loader(nodes.Prefetcher(node, prefetch_factor=4))
 
 
 EXACT = {kind.__name__: kind for kind in (Lines, Shuffled, Held, Drawing)}

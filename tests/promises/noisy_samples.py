@@ -83,9 +83,21 @@ class PartlyBroken(ByIndex):
 
 
 class InShards(Noise):
+    """Can resume: a worker that is lost is followed by one that goes on from its state."""
+
+    position = 0
+
     def __iter__(self) -> Iterator[dict[str, object]]:
         index, count = shard()
-        return map(self.sample, range(index, len(self), count))
+        for number in range(index, len(self), count)[self.position :]:
+            self.position += 1
+            yield self.sample(number)
+
+    def state_dict(self) -> dict[str, object]:
+        return {"position": self.position}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.position = state["position"]
 
 
 class UnseededByIndex(ByIndex):

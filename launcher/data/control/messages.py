@@ -125,7 +125,8 @@ class OpenRun(Message):
 class DefineRun(Message):
     """Definition of an epoch read, sent to a worker before it is leased batches of that read.
 
-    states: of a shard's dataset, the latest of those that workers have sent.
+    states: of a shard's dataset, the latest of those that workers have sent. It is sent again with
+    those of another worker whose shard goes to this one.
     """
 
     run: str

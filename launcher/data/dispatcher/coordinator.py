@@ -287,7 +287,7 @@ class Coordinator:
         elif isinstance(message, m.Prepared):
             self._verify(message, peer.name)
         elif isinstance(message, m.ShardState):
-            self._reads.keep_state(message)
+            self._reads.keep_state(message, peer.name)
         elif isinstance(message, m.BatchFailed):
             self._fail_batch(message, host_of(peer.name))
         elif isinstance(message, m.PeerUnreachable):
@@ -336,11 +336,12 @@ class Coordinator:
             emit("dataset_differs", dataset=plan.spec.dataset, why=text, workers=list(workers))
 
     def _definition(self, run: str, worker: Peer) -> list[m.Message]:
-        """Return the definition of an epoch read if a worker does not know it yet."""
-        if run in worker.known_runs:
+        """Return the definition of an epoch read if a worker does not know it, or its states."""
+        if run in worker.known_runs and self._reads.has_states(run, worker.name):
             return []
         worker.known_runs.add(run)
-        return [self._reads.definition(run, self._addresses[self._reads.receiver_of(run)])]
+        address = self._addresses[self._reads.receiver_of(run)]
+        return [self._reads.definition(run, address, worker.name)]
 
     def _fail_batch(self, failed: m.BatchFailed, host: str) -> None:
         self._reads.fail(

@@ -51,6 +51,7 @@ class OpenReads:
         self._plans: dict[str, dict[str, Any]] = {}
         self._receiver_names: dict[str, str] = {}
         self._states: dict[str, deque[dict[str, Any]]] = {}  # the latest of each shard's dataset
+        self._state_holders: dict[str, str] = {}  # the worker that has these states
 
     def __contains__(self, run: str) -> bool:
         return run in self._plans
@@ -63,15 +64,22 @@ class OpenReads:
         """Return the name of the receiver that opened a read, "" if the read is not open."""
         return self._receiver_names.get(run, "")
 
-    def definition(self, run: str, address: tuple[str, int]) -> m.DefineRun:
-        """Return the message that defines a read for workers; address: that of its receiver."""
+    def definition(self, run: str, address: tuple[str, int], worker: str) -> m.DefineRun:
+        """Return the message that defines a read for a worker; address: that of its receiver."""
         states = [*self._states.get(run, ())]
+        if states:
+            self._state_holders[run] = worker
         return m.DefineRun(run=run, plan=self._plans[run], address=address, states=states)
 
-    def keep_state(self, saved: m.ShardState) -> None:
+    def has_states(self, run: str, worker: str) -> bool:
+        """Return whether a worker has all states of a shard's dataset that are kept."""
+        return self._state_holders.get(run, worker) == worker
+
+    def keep_state(self, saved: m.ShardState, worker: str) -> None:
         """Keep a state of a shard's dataset for the next worker that the shard is leased to."""
         if saved.run in self:
             self._states.setdefault(saved.run, deque(maxlen=MOST_STATES)).append(saved.state)
+            self._state_holders[saved.run] = worker
 
     def open(self, peer: Peer, opened: m.OpenRun) -> None:
         """Open a read, hold it back for a conflict, or refuse it; raises WireError."""
@@ -135,6 +143,7 @@ class OpenReads:
         self._scheduler.close_run(run)
         self._plans.pop(run, None)
         self._states.pop(run, None)
+        self._state_holders.pop(run, None)
         self._receiver_names.pop(run, None)
         for worker in self._workers.values():
             if run in worker.known_runs:

@@ -29,14 +29,18 @@ _INTERVAL = 8
 class SavedState:
     """A state after the first `batches` of a shard, with `samples`.
 
-    fingerprint: of the batches. dataset: its state, encoded, as are the random states.
+    fingerprint: of the batches. dataset: its state, encoded, as are the random states by name.
     """
 
     batches: int
     samples: int
     fingerprint: str
     dataset: str
-    random: str
+    random: dict[str, str]
+
+    def has_random(self, states: dict[str, str]) -> bool:
+        """Return whether these are its random states; modules may be loaded in one process only."""
+        return all(self.random.get(name, state) == state for name, state in states.items())
 
 
 def can_resume(dataset: object) -> bool:
@@ -68,30 +72,34 @@ def decode(text: str) -> Any:
 class SavedStates:
     """The latest states of one shard, and when the next one is due.
 
-    send: passes on each state that is saved here. given: those that others have saved. inexact: the
-    datasets of this process that are known not to resume. share: of the time to read a shard, that
-    saving its states may take; else they are saved more rarely.
+    send: passes on each state that is saved here. inexact: the datasets of this process that are
+    known not to resume. share: of the time to read a shard, that saving its states may take; else
+    they are saved more rarely.
     """
 
     def __init__(
         self,
         dataset: str,
         send: Callable[[SavedState], object],
-        given: Iterable[SavedState] = (),
+        *,
         inexact: set[str] | None = None,
         share: float = 0.05,
     ) -> None:
         self._dataset = dataset
         self._inexact = set() if inexact is None else inexact
         self._send, self._share = send, share
-        self._states = sorted(given, key=lambda each: each.batches)
-        self._interval = _INTERVAL
-        self._since = time.perf_counter()
+        self._states: list[SavedState] = []
+        self._not_before = 0.0  # on the clock of this process
 
     @property
     def are_exact(self) -> bool:
         """False once the dataset is known not to resume."""
         return self._dataset not in self._inexact
+
+    def add(self, states: Iterable[SavedState]) -> None:
+        """Add states that another worker has saved."""
+        every = {each.batches: each for each in (*self._states, *states)}
+        self._states = [every[batches] for batches in sorted(every)][-MOST_STATES:]
 
     def pair(self, end: int) -> tuple[SavedState, SavedState] | None:
         """Return the two latest states that are not beyond a batch, if there are two."""
@@ -101,17 +109,16 @@ class SavedStates:
     def is_due(self, batches: int) -> bool:
         """Return whether the state after so many batches is to be saved."""
         latest = self._states[-1].batches if self._states else 0
-        return self.are_exact and batches >= latest + self._interval
+        is_time = time.perf_counter() >= self._not_before
+        return self.are_exact and batches >= latest + _INTERVAL and is_time
 
     def save(self, make: Callable[[], SavedState]) -> None:
         """Save a state; raises as `make` does."""
         started = time.perf_counter()
         state = make()
         ended = time.perf_counter()
-        if ended - started > self._share * (started - self._since):
-            self._interval *= 2
-        self._since = ended
-        self._states = [*self._states, state][-MOST_STATES:]
+        self._not_before = ended + (ended - started) / self._share
+        self.add([state])
         self._send(state)
 
     def give_up(self) -> bool:

@@ -120,10 +120,12 @@ class ShardReader:
 
     def _skip(self, end: int) -> None:
         """Advance to batch `end` or the end of the shard; what is skipped has a fingerprint too."""
-        if end < self._next or self._iterator is None:
-            pair = self._saved.pair(end) if self._saved else None
-            if pair is None or not self._resume(*pair):
-                self._begin()
+        is_behind = self._iterator is not None and self._next <= end
+        pair = self._saved.pair(end) if self._saved else None
+        if pair is not None and not (is_behind and pair[0].batches <= self._next):
+            is_behind = self._resume(*pair)
+        if not is_behind:
+            self._begin()
         self._read_on(end)
 
     def _read_on(self, end: int) -> None:
@@ -168,7 +170,7 @@ class ShardReader:
             self._read_on(latest.batches)
             if self._next != latest.batches or self._fingerprint != latest.fingerprint:
                 raise DataError("after load_state_dict(), it gives other samples than before")
-            if self._random_states() != latest.random:
+            if not latest.has_random(self._random_states()):
                 raise DataError("after load_state_dict(), its random generators are not as before")
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             self._forgo_states(error)
@@ -215,14 +217,13 @@ class ShardReader:
             samples=self._taken,
             fingerprint=self._fingerprint,
             dataset=saved_states.encode(state),
-            random=saved_states.encode(random),
+            random=_encoded(random),
         )
 
-    def _random_states(self) -> str:
-        if self._held is None:  # the shard has ended
-            return ""
+    def _random_states(self) -> dict[str, str]:
+        assert self._held is not None  # it has a state, and has not ended
         with self._own_states():
-            return saved_states.encode(self._held.states())
+            return _encoded(self._held.states())
 
     def _begin(self, state: SavedState | None = None) -> None:
         self.close()
@@ -249,7 +250,8 @@ class ShardReader:
         if self._saved is not None and saved_states.can_resume(self._dataset):
             self._held = HeldGenerators(self._dataset, self._iterator)
         if state is not None and self._held is not None:
-            self._held.restore(saved_states.decode(state.random))
+            decoded = {name: saved_states.decode(each) for name, each in state.random.items()}
+            self._held.restore(decoded)
             self._next, self._taken = state.batches, state.samples
             self._fingerprint = state.fingerprint
         self._states = RandomStates.now()
@@ -368,6 +370,10 @@ class ShardReaders(dict[str, ShardReader]):
         """Close and remove the shard reader of an epoch read, if there is one."""
         if reader := self.pop(run, None):
             reader.close()
+
+
+def _encoded(states: dict[str, Any]) -> dict[str, str]:
+    return {name: saved_states.encode(state) for name, state in states.items()}
 
 
 def _are_alike(one: ShardBatch | ShardEnd, other: ShardBatch | ShardEnd) -> bool:

@@ -15,7 +15,7 @@ import functools
 import random
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,7 +106,7 @@ class RandomStates(NamedTuple):
 
 
 class HeldGenerators:
-    """The random states of dataset code with those that objects hold, as plain values."""
+    """The random states of dataset code with those that objects hold, as plain values by name."""
 
     def __init__(self, *holders: object) -> None:
         self._holders = holders
@@ -119,23 +119,23 @@ class HeldGenerators:
             "numpy": np.random.get_state(legacy=False),
             "torch": torch.default_generator.get_state() if torch else None,
             "stream": stream.counts if stream else None,
-            "kept": [(kept.label, kept.state()) for kept in self._all()],
+            "held": [kept.state() for kept in generators_held_by(self._holders)],
+            **{each.label.hex(): each.state() for each in kept_generators.kept if each.is_named},
         }
 
-    def restore(self, states: Any) -> None:
-        """Set these states, and those of the generators that exist already."""
+    def restore(self, states: Mapping[str, Any]) -> None:
+        """Set these states, of those generators that exist already."""
         random.setstate(states["python"])
         np.random.set_state(states["numpy"])
         if states["torch"] is not None:
             sys.modules["torch"].default_generator.set_state(states["torch"])
         if (stream := active_stream()) is not None:
             stream.counts = states["stream"]
-        for kept, (label, state) in zip(self._all(), states["kept"], strict=False):
-            if kept.label == label:
-                kept.restore(state)
-
-    def _all(self) -> list[KeptGenerator]:
-        return [*kept_generators.kept, *generators_held_by(self._holders)]
+        for kept, state in zip(generators_held_by(self._holders), states["held"], strict=False):
+            kept.restore(state)
+        for kept in kept_generators.kept:
+            if kept.is_named and (label := kept.label.hex()) in states:
+                kept.restore(states[label])
 
 
 class preserve_random_states:  # noqa: N801 - a context manager, quicker than one by a generator

@@ -277,12 +277,9 @@ class DataWorker:
         if isinstance(message, m.DefineRun):
             host, port = message.address
             self._runs[message.run] = plan, _ = m.decode_plan(message.plan), (host, port)
-            self._saved[message.run] = SavedStates(
-                plan.spec.dataset,
-                functools.partial(self._send_state, message.run),
-                m.decode_states(message.states),
-                self._inexact,
-            )
+            send = functools.partial(self._send_state, message.run)
+            saved = SavedStates(plan.spec.dataset, send, inexact=self._inexact)
+            self._saved.setdefault(message.run, saved).add(m.decode_states(message.states))
             self._leases.define(message.run)
         elif isinstance(message, m.Revoke):
             self._leases.revoke(message.run, message.steps)
