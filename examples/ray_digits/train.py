@@ -58,7 +58,7 @@ def main(args: argparse.Namespace) -> None:
     rank = dist.get_rank()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if cuda else torch.device("cpu")
     torch.manual_seed(args.seed)
-    launcher.data.ray.join_cluster()
+    launcher.data.ray.join_cluster(options=["--object-store-memory=200000000"])
 
     # equal: else ranks would wait for each other's steps
     train = launcher.data.ray.split(pipeline.train_set, equal=True)

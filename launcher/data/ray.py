@@ -1,7 +1,7 @@
 """Ray Data on the data group: hosts that are nodes of one cluster, and ranks that share a dataset.
 
-The command of the data group, whose `ready` is `{file: ready}`, is `python -m launcher.data.ray`.
-In the script:
+The command of the data group, whose `ready` is `{file: ready}`, is `python -m launcher.data.ray`;
+arguments after it are passed on to `ray start`. In the script:
 
     import launcher.data.ray
 
@@ -14,35 +14,39 @@ first use.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from launcher.shared import HOSTS_VARIABLE
+
 PORT = 6379  # of the head
-OBJECT_STORE = 200 << 20  # bytes of shared memory on each node
 PATIENCE = 600  # seconds until a node has joined
 
 
-def join_cluster() -> None:
+def join_cluster(group: str = "data_group", *, options: Sequence[str] = ()) -> None:
     """Make this host a node without CPUs, which reads batches and prepares none.
 
-    All ranks call it, after `torch.distributed.init_process_group`.
+    All ranks call it, after `torch.distributed.init_process_group`. group: the one whose hosts are
+    the cluster. options: of `ray start`. Raises ValueError for a group that the job does not have.
     """
+    head = _head_of(group)
     _take_token()
     import ray
     import torch.distributed as dist
 
     if os.environ["LOCAL_RANK"] == "0":
-        start_node(cpus=0)
+        start_node(head, ["--num-cpus=0", *options])
     dist.barrier()
     ray.init(
-        f"{_head_address()}:{PORT}",
+        f"{socket.gethostbyname(head)}:{PORT}",
         _node_ip_address=_own_address(),
         log_to_driver=dist.get_rank() == 0,
     )
@@ -66,15 +70,17 @@ def split(make_dataset: Callable[[], Any], *, equal: bool) -> Any:
     return ray.cloudpickle.loads(mine[0])
 
 
-def start_node(cpus: int) -> subprocess.Popen[str]:
+def start_node(head: str, options: Sequence[str]) -> subprocess.Popen[str]:
     """Start this host's node of the cluster; return when it has joined.
+
+    head: the host of the head, by name or address. options: of `ray start`.
 
     Hosts start at different times, and Ray gives up after half a minute: try again for longer.
     Raises RuntimeError after that.
     """
     _take_token()
     deadline = time.monotonic() + PATIENCE
-    while (node := _try_to_start(cpus)) is None:
+    while (node := _try_to_start(head, options)) is None:
         if time.monotonic() > deadline:
             raise RuntimeError(f"ray start has failed for {PATIENCE} s")
         time.sleep(1)
@@ -83,7 +89,8 @@ def start_node(cpus: int) -> subprocess.Popen[str]:
 
 def main() -> int:
     """Run a data host's node of the cluster until training ends."""
-    node = start_node(cpus=int(os.environ["SM_NUM_CPUS"]))
+    head = _head_of(os.environ["SM_CURRENT_INSTANCE_GROUP"])
+    node = start_node(head, [f"--num-cpus={os.environ['SM_NUM_CPUS']}", *sys.argv[1:]])
     signal.signal(signal.SIGTERM, lambda *_: node.terminate())
     Path("ready").touch()  # training starts when all data hosts have written this
     for line in node.stdout or ():
@@ -93,22 +100,21 @@ def main() -> int:
     return code
 
 
-def _try_to_start(cpus: int) -> subprocess.Popen[str] | None:
+def _try_to_start(head: str, options: Sequence[str]) -> subprocess.Popen[str] | None:
     """`ray start` when it has joined, or None when it has ended or the head has no name yet."""
     try:
-        head = _head_address()
+        address = socket.gethostbyname(head)
     except socket.gaierror:  # its host starts later
         return None
-    is_head = _own_address() == head
-    place = ["--head", f"--port={PORT}"] if is_head else [f"--address={head}:{PORT}"]
+    is_head = _own_address() == address
+    place = ["--head", f"--port={PORT}"] if is_head else [f"--address={address}:{PORT}"]
     node = subprocess.Popen(
         [
             *(str(Path(sys.executable).parent / "ray"), "start", "--block", *place),
             f"--node-ip-address={_own_address()}",
-            f"--num-cpus={cpus}",
-            f"--object-store-memory={OBJECT_STORE}",
             *(["--include-dashboard=false"] if is_head else []),
             "--disable-usage-stats",
+            *options,
         ],
         stdout=subprocess.PIPE,
         text=True,
@@ -132,9 +138,12 @@ def _own_address() -> str:
     return socket.gethostbyname(os.environ["SM_CURRENT_HOST"]) if on_sagemaker else address
 
 
-def _head_address() -> str:
-    """Return the address of the first data host."""
-    return socket.gethostbyname(os.environ["LAUNCHER_HOSTS_DATA_GROUP"].split(",")[0])
+def _head_of(group: str) -> str:
+    """Return the first host of a group; raises ValueError if the job has no such group."""
+    groups = json.loads(os.environ[HOSTS_VARIABLE])
+    if group not in groups:
+        raise ValueError(f"the job has no group {group!r}; its groups are {sorted(groups)}")
+    return str(groups[group][0])
 
 
 if __name__ == "__main__":

@@ -21,9 +21,16 @@ from launcher.data.order import (
     ShardReaderPlan,
     StreamSpec,
 )
+from launcher.data.repeatable import seeding
 
 #: Batches of one of two shards, of 4 samples, and how many of them the lost worker had read.
 BATCHES, LOST_AFTER = 100, 80
+
+
+@pytest.fixture(autouse=True)
+def _no_other_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their generators, which a process keeps once it has imported them, are in each state."""
+    monkeypatch.setattr(seeding.kept_generators, "kept", [])
 
 
 def plan(name: str, **fields: object) -> ShardReaderPlan:

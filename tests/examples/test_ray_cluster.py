@@ -6,7 +6,11 @@ import os
 import subprocess
 import sys
 
-START = "from launcher.data import ray; ray.PATIENCE = 0; ray.start_node(cpus=1)"
+import pytest
+
+import launcher.data.ray as ray
+
+START = "from launcher.data import ray; ray.PATIENCE = 0; ray.start_node('algo-1.invalid', [])"
 
 
 def test_a_node_tries_again_while_the_heads_host_has_no_name() -> None:
@@ -14,7 +18,6 @@ def test_a_node_tries_again_while_the_heads_host_has_no_name() -> None:
     job = {
         "LAUNCHER_TOKEN": "token",
         "LAUNCHER_HOST_ADDRESS": "127.0.0.1",
-        "LAUNCHER_HOSTS_DATA_GROUP": "algo-1.invalid,127.0.0.1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     done = subprocess.run(
@@ -25,3 +28,10 @@ def test_a_node_tries_again_while_the_heads_host_has_no_name() -> None:
         check=False,
     )
     assert done.stderr.splitlines()[-1] == "RuntimeError: ray start has failed for 0 s"
+
+
+def test_a_group_that_the_job_does_not_have_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAUNCHER_TOKEN", "token")
+    monkeypatch.setenv("LAUNCHER_HOSTS", '{"cpu": ["127.0.0.1"], "gpu": ["127.0.0.1"]}')
+    with pytest.raises(ValueError, match=r"no group 'data_group'; its groups are \['cpu', 'gpu'\]"):
+        ray.join_cluster()

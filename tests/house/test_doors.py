@@ -16,6 +16,7 @@ OTHER_DOORS = {
     "launcher",
     "launcher.parallel.smp",
     "launcher.data.keras",
+    "launcher.data.ray",
 }
 #: Modules that may be imported from anywhere: they run where no door may be opened yet.
 BEFORE_DOORS = {"launcher.shared.doors", "launcher.shared.users_modules"}
