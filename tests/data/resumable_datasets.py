@@ -168,4 +168,3 @@ def nodes() -> Any:
 
 
 EXACT = {kind.__name__: kind for kind in (Lines, Shuffled, Held, Drawing)}
-INEXACT = {kind.__name__: kind for kind in (Late, Refilled, Rare, Raising, Large)}
