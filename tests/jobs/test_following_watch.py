@@ -95,8 +95,15 @@ def test_a_quiet_job_is_reported_to_be_running():
 
 
 def test_lines_that_come_after_the_end_are_shown_before_the_last_state():
-    late = Printed(stream="algo-1-1", at=1, seen=4, text="the last words")
-    stage = Stage(("InProgress", "Training"), ("Completed", "Completed"), lines=[late], delay=0.05)
+    class LiveStage(Stage):
+        """Lines can be read by the real clock, as the follower waits for them."""
+
+        now = property(lambda _: time.monotonic() - began, lambda *_: None)
+
+    began = time.monotonic()
+    late = Printed(stream="algo-1-1", at=1, seen=0.05, text="the last words")
+    acts = ("InProgress", "Training"), ("Completed", "Completed")
+    stage = LiveStage(*acts, lines=[late], delay=0.05)
     merged = MergedLog(stage, "job", {"algo-1": "train"}, clock=stage.clock)
     log = BackgroundLog(merged, 0.01, SAGEMAKER.is_transient)
 
