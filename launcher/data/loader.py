@@ -254,6 +254,7 @@ class DataLoader(LoaderAttributes, Generic[T_co]):
     def state_dict(self) -> State:
         """Return the resume point after the batch that was returned last, in a few hundred bytes.
 
+        States of an iterable dataset's shards, up to 512 KiB of each, come beside it.
         With in_order=False it covers this rank alone; to resume with another world size, give
         `load_state_dict` the states of all ranks, as a list.
         """

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from launcher.data.order import BatchPlan, Range, ResumePoint, StepSet, StreamSpec
+from launcher.data.order import BatchPlan, Range, ResumePoint, ShardPrefix, StepSet, StreamSpec
 from launcher.errors import DataError
 
 VERSION = 2
@@ -69,7 +69,7 @@ class LoaderProgress:
 
 
 def write_state(spec: StreamSpec, resume_point: ResumePoint, *, rank: int, world: int) -> State:
-    """Return a resume point as a JSON object of a few hundred bytes."""
+    """Return a resume point as a JSON object of a few hundred bytes, beside a dataset's states."""
     state: State = {
         "version": VERSION,
         **{name: getattr(spec, name) for name in _ORDER},
@@ -81,6 +81,8 @@ def write_state(spec: StreamSpec, resume_point: ResumePoint, *, rank: int, world
         if resume_point.prefix:
             state |= {"prefix": resume_point.prefix, "rank": rank}
         state |= {name: getattr(spec, name) for name in _SHARDS}
+        if prefixes := resume_point.prefixes:
+            state["prefixes"] = {str(shard): each.to_json() for shard, each in prefixes.items()}
     if resume_point.length is not None:
         state |= {"length": resume_point.length, "digest": resume_point.digest}
     if resume_point.holes:
@@ -114,7 +116,9 @@ def read_state(
     ):
         # Read in order: one state holds for all ranks, and its prefix for its own.
         own = [p for s, p in zip(given, resume_points, strict=True) if s.get("rank") == rank]
-        return own[0] if own else replace(resume_points[0], prefix="")
+        found = own[0] if own else replace(resume_points[0], prefix="")
+        prefixes = {shard: each for p in resume_points for shard, each in p.prefixes.items()}
+        return replace(found, prefixes=prefixes)
     mine = {"rank": rank, "world": world, **{name: getattr(spec, name) for name in _STEPS}}
     for state, resume_point in zip(given, resume_points, strict=True):
         if {name: state.get(name) for name in mine} == mine:
@@ -145,8 +149,12 @@ def _read_one(state: Mapping[str, Any], spec: StreamSpec) -> ResumePoint:
             length=state.get("length"),
             digest=state.get("digest", ""),
             prefix=state.get("prefix", ""),
+            prefixes={
+                int(shard): ShardPrefix.from_json(each)
+                for shard, each in state.get("prefixes", {}).items()
+            },
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"not a state of this loader, or a damaged one: {error!r}") from error
 
 

@@ -20,6 +20,7 @@ from launcher.data.order import (
     LocalShardReader,
     LocalVerifier,
     Parts,
+    SavedStates,
     SecondPreparations,
     ShardPlan,
     Step,
@@ -34,6 +35,8 @@ from launcher.runtime import ENGINE_VARIABLE, paths_here
 from launcher.shared import CODE_CHANNEL, DEBUG_VARIABLE, DOCUMENT_FILE, JobDocument, Role
 
 _NO_ARGUMENTS = TorchArguments()
+#: Share of the script's time that may go to saving states of an iterable dataset.
+_SAVING_SHARE = 0.01
 #: Makes arrays the script's own.
 Own = Callable[[list[Array]], list[Array]]
 
@@ -107,6 +110,7 @@ class LocalSource:
         self._has_checked = False
         self._verifier = LocalVerifier()
         self._loading = LoadingTimes()
+        self._inexact: set[str] = set()  # datasets that cannot resume from their states
 
     def describe(self, dataset: str) -> Description:
         """Build the dataset, if need be, and describe it."""
@@ -126,7 +130,10 @@ class LocalSource:
     ) -> Generator[tuple[Step, Parts], None, None]:
         if isinstance(plan, ShardPlan):
             passes = shard_interleaving.read_parts(
-                plan, lambda each: LocalShardReader(each, given, self._one_thread)
+                plan,
+                lambda each: LocalShardReader(
+                    each, given, self._one_thread, self._saved_states(plan)
+                ),
             )
             own = self._copies_of_shared(plan.spec)
             # Unlike a loop, map keeps no reference to what it has given.
@@ -148,6 +155,9 @@ class LocalSource:
             if later.due is not None:
                 compare, later.due = later.due, None
                 compare()
+
+    def _saved_states(self, plan: ShardPlan) -> SavedStates:
+        return SavedStates(plan.spec.dataset, inexact=self._inexact, share=_SAVING_SHARE)
 
     def _preparation(
         self, plan: BatchPlan, given: GivenObjects, later: LaterPreparation

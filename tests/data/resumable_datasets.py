@@ -108,6 +108,19 @@ class Rare(Lines):
             yield {**sample, "coin": drawn if sample["id"] > 600 else 0.0}
 
 
+class Diverging(Lines):
+    """Not exact: after a state is loaded, some later samples differ, by no generator."""
+
+    is_loaded = False
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.is_loaded = True
+
+    def coin(self) -> float:
+        return 2.0 if self.is_loaded and self.position % 100 == 99 else super().coin()
+
+
 class Raising(Lines):
     """Not exact: it needs arguments, as those of litdata and mosaicml-streaming do."""
 

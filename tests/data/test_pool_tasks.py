@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
 from typing import Any
@@ -65,6 +66,26 @@ def test_tasks_draw_the_same_in_every_process(kind: str) -> None:
     if kind != "nothing":
         drawn = [part for batch in first for sample in batch[0] for part in sample]
         assert len(set(drawn)) == len(drawn)
+
+
+@pytest.mark.parametrize("kind", ["random", "numpy"])
+def test_tasks_of_an_iterable_dataset_draw_the_same_in_every_process(kind: str) -> None:
+    """As Hugging Face's shuffled streams, which fetch the samples of each file in a task."""
+
+    class Stream:
+        def __iter__(self) -> Iterator[dict[str, Any]]:
+            yield from ({"own": np.array(index)} for index in range(5))  # of which none draws
+            yield from map(Pooled(kind).__getitem__, range(12))
+
+    def read_stream() -> list[str]:
+        loader = DataLoader(Stream(), batch_size=None, tensors=False)
+        loader.set_epoch(0)
+        return list(map(repr, loader))
+
+    first = read_stream()
+    assert entropy_sources.pool_tasks.are_drawing
+    assert read_stream() == first
+    assert read_stream() == first
 
 
 @pytest.mark.parametrize("kind", ["Thread", "ThreadPool"])

@@ -46,6 +46,7 @@ BEHIND_DOORS = {
     "data/test_pool_tasks.py": PATCHES,
     "data/test_progress_reporter.py": WAITS,
     "data/test_rank_watch.py": WAITS,
+    "data/test_saved_states.py": LIMITS,
     "data/test_seeding.py": PATCHES,
     "data/test_shard_reader.py": PATCHES,
     "data/test_single_thread.py": PATCHES,

@@ -23,7 +23,12 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar
 
 from launcher.data.control.message_fields import misfit
-from launcher.data.order import BatchPlan, SavedState, ShardReaderPlan, StreamSpec
+from launcher.data.order import (
+    BatchPlan,
+    ShardPrefix,
+    ShardReaderPlan,
+    StreamSpec,
+)
 from launcher.errors import WireError
 from launcher.runtime import jsonl_socket
 
@@ -461,19 +466,12 @@ def decode_plan(raw: dict[str, Any]) -> BatchPlan | ShardReaderPlan:
     try:
         spec = _made(StreamSpec, raw["spec"])
         if "shard" in raw:
-            return _made(ShardReaderPlan, {**raw, "spec": spec})
+            prefix = ShardPrefix.from_json(raw["prefix"])
+            return _made(ShardReaderPlan, {**raw, "spec": spec, "prefix": prefix})
         ranges = {name: tuple((a, b) for a, b in raw[name]) for name in ("holes", "done")}
         return _made(BatchPlan, {**raw, **ranges, "spec": spec})
     except (TypeError, KeyError, ValueError) as error:
         raise WireError(f"a damaged plan: {error}") from error
-
-
-def decode_states(raw: list[dict[str, Any]]) -> list[SavedState]:
-    """Return the states in DefineRun; raises WireError if one is damaged."""
-    try:
-        return [_made(SavedState, each) for each in raw]
-    except (TypeError, KeyError) as error:
-        raise WireError(f"a damaged state: {error}") from error
 
 
 def _made(kind: type[_T], values: object) -> _T:

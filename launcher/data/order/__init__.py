@@ -40,7 +40,12 @@ if TYPE_CHECKING:
         check_dataset,
         is_iterable,
     )
-    from launcher.data.order.saved_states import MOST_STATES, SavedState, SavedStates
+    from launcher.data.order.saved_states import (
+        MOST_STATES,
+        SavedState,
+        SavedStates,
+        ShardPrefix,
+    )
     from launcher.data.order.served_code import ServedCodeCheck, is_listed, not_served
     from launcher.data.order.shard_interleaving import (
         Parts,

@@ -10,10 +10,11 @@ world changes size.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from launcher.data.order import sample_order
+from launcher.data.order.saved_states import ShardPrefix
 from launcher.data.order.step_set import Range, StepSet
 from launcher.data.order.stream_spec import StreamSpec
 from launcher.errors import DataError
@@ -27,7 +28,8 @@ class ResumePoint:
     done: steps, counted from here, that this rank alone has already taken (in_order=False).
     length, digest: of the order, when the resume point is within an epoch.
     taken: steps of each rank of an iterable dataset; replaces all the fields above.
-    prefix: fingerprint of what this rank has taken of it, "" if unknown.
+    prefix: fingerprint of what this rank has taken of it, "" if unknown. prefixes: of each shard
+    whose dataset has a state.
     """
 
     epoch: int
@@ -38,6 +40,7 @@ class ResumePoint:
     length: int | None = None
     digest: str = ""
     prefix: str = field(default="", compare=False)
+    prefixes: Mapping[int, ShardPrefix] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,6 +76,24 @@ class GivenObjects:
         if self.dataset is None:
             import_dataset(spec.dataset)
 
+    @contextlib.contextmanager
+    def restored_on_error(self, spec: StreamSpec) -> Iterator[None]:
+        """Restore the attributes of an instance that is read itself if loading its state fails.
+
+        Raises what copying them raises.
+        """
+        is_read_itself = self.dataset is not None and spec.shards == 1
+        attributes = vars(self.dataset) if is_read_itself else {}
+        before = copy.deepcopy(attributes)
+        try:
+            yield
+        except BaseException:
+            if is_read_itself:
+                attributes.clear()
+                attributes.update(before)
+                seeding.keep_generators_of(self.dataset)
+            raise
+
     def build(self, spec: StreamSpec, epoch: int) -> Any:
         """Return the dataset for one shard: a copy of the instance if there are more."""
         if self.dataset is None:

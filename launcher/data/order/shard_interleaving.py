@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from launcher.data.batches import Array
 from launcher.data.order.batch_plan import ResumePoint
+from launcher.data.order.saved_states import PAIR, SavedState, ShardPrefix
 from launcher.data.order.shards import ShardPlan, ShardReaderPlan
 from launcher.data.order.verification import combined
 from launcher.errors import DataError, WireError
@@ -26,7 +27,8 @@ class ShardBatch:
     """A batch of one shard.
 
     samples: how many it has. parts: its tree and arrays. pad: it repeats samples of this epoch.
-    follows, fingerprint: that of the shard's batches before it, and with it.
+    follows, fingerprint: that of the shard's batches before it, and with it. state: of the dataset,
+    if one was saved since the shard's batch before.
     """
 
     samples: int
@@ -35,6 +37,7 @@ class ShardBatch:
     shard: int = 0
     follows: str = ""
     fingerprint: str = ""
+    state: SavedState | None = None
 
     def take(self) -> Parts:
         """Return the parts and drop the reference to them, so that the caller owns their memory."""
@@ -60,7 +63,8 @@ def pack(item: ShardBatch | ShardEnd) -> Parts:
     if isinstance(item, ShardEnd):
         return [0, item.batches, item.follows], []
     tree, arrays = item.take()
-    return [item.samples, item.follows, item.fingerprint, tree], arrays
+    state = item.state and vars(item.state)
+    return [item.samples, item.follows, item.fingerprint, state, tree], arrays
 
 
 def unpack(tree: Any, arrays: list[Any]) -> ShardBatch | ShardEnd:
@@ -68,10 +72,13 @@ def unpack(tree: Any, arrays: list[Any]) -> ShardBatch | ShardEnd:
     match tree:
         case [0, int(batches), str(follows)]:
             return ShardEnd(batches=batches, follows=follows)
-        case [int(samples), str(follows), str(fingerprint), content]:
-            parts = content, arrays
+        case [int(samples), str(follows), str(fingerprint), state, content]:
             return ShardBatch(
-                samples=samples, parts=parts, follows=follows, fingerprint=fingerprint
+                samples=samples,
+                parts=(content, arrays),
+                follows=follows,
+                fingerprint=fingerprint,
+                state=state and SavedState.from_json(state),
             )
     raise WireError("a batch of a shard without its number of samples")
 
@@ -252,6 +259,7 @@ class ShardProgress:
         # By shard, in the first pass: batches taken, and their fingerprint if it is known.
         self._batches = {each.shard: each.first for each in plan.reader_plans(0, plan.first)}
         self._fingerprints: dict[int, str] = {}
+        self._states = {shard: list(each.states) for shard, each in plan.prefixes.items()}
         self.samples = self.pads = 0
         self.drops = 0  # always: dropped samples of an iterable dataset cannot be counted
 
@@ -261,6 +269,9 @@ class ShardProgress:
         if not shard_batch.pad:
             self._batches[shard_batch.shard] += 1
             self._fingerprints[shard_batch.shard] = shard_batch.fingerprint
+            if shard_batch.state is not None:
+                states = self._states.get(shard_batch.shard, [])[1 - PAIR :]
+                self._states[shard_batch.shard] = [*states, shard_batch.state]
         self.samples += shard_batch.samples
         self.pads += shard_batch.samples if shard_batch.pad else 0
 
@@ -273,7 +284,26 @@ class ShardProgress:
         """The point to resume from; None when the epoch is over."""
         if self._is_over or self._taken == self._plan.steps:
             return None
-        return ResumePoint(epoch=self._plan.epoch, taken=self._taken, prefix=self._prefix)
+        return ResumePoint(
+            epoch=self._plan.epoch,
+            taken=self._taken,
+            prefix=self._prefix,
+            prefixes=self._prefixes,
+        )
+
+    @property
+    def _prefixes(self) -> dict[int, ShardPrefix]:
+        """The shards with a state, each with its fingerprint unless another one has ended."""
+        first = {each.shard: each.first for each in self._plan.reader_plans(0, self._taken)}
+        return {
+            shard: ShardPrefix(
+                fingerprint=self._fingerprints.get(shard, "")
+                if self._batches[shard] == first[shard]
+                else "",
+                states=tuple(states),
+            )
+            for shard, states in self._states.items()
+        }
 
     @property
     def _prefix(self) -> str:

@@ -34,6 +34,7 @@ from launcher.data.repeatable import (
     OneThread,
     RandomStates,
     patch_webdataset,
+    pool_tasks,
     preserve_random_states,
     seeding,
 )
@@ -59,6 +60,8 @@ class ShardReader:
         self._plan = plan
         self._given = given
         self._saved = saved
+        if saved is not None:
+            saved.add(plan.prefix.states)
         self._shard = CurrentShard(plan.shard, plan.spec.shards)
         self._seed = seeding.sample_seed(plan.spec.seed, plan.epoch, plan.number, purpose=b"shard")
         base = seeding.sample_seed(plan.spec.seed, plan.epoch, plan.pass_index, purpose=b"base")
@@ -67,6 +70,10 @@ class ShardReader:
         self._iterator: Iterator[Any] | None = None
         self._states: RandomStates | None = None  # random states to resume with
         self._held: HeldGenerators | None = None  # of a dataset that can resume
+        self._seeded: dict[str, str] = {}  # its random states before it was read
+        self._state: SavedState | None = None  # saved since the latest batch
+        self._began_from: SavedState | None = None
+        self._were_tasks_drawing = False
         self._next = self._taken = 0  # batches and samples read so far
         self._fingerprint = ""  # of the batches read so far
 
@@ -85,8 +92,13 @@ class ShardReader:
                 return ShardEnd(batches=self._next, follows=follows)
             parts = self._batch(found, index)
             shard_batch = ShardBatch(
-                samples=len(found), parts=parts, follows=follows, fingerprint=self._fingerprint
+                samples=len(found),
+                parts=parts,
+                follows=follows,
+                fingerprint=self._fingerprint,
+                state=self._state,
             )
+            self._state = None
         if index == 0 and not self._shard.asked and self._shard.count > 1:
             self._check_sharding(shard_batch)
         return shard_batch
@@ -123,10 +135,22 @@ class ShardReader:
         is_behind = self._iterator is not None and self._next <= end
         pair = self._saved.pair(end) if self._saved else None
         if pair is not None and not (is_behind and pair[0].batches <= self._next):
-            is_behind = self._resume(*pair)
+            is_behind = self._resume(*pair, end)
         if not is_behind:
             self._begin()
+            if end == self._plan.first and pair is None:
+                self._log_read_again(end)
         self._read_on(end)
+
+    def _log_read_again(self, batches: int) -> None:
+        """Log that a dataset which may have states is read from its start up to here."""
+        if batches and self._held is not None and self._saved is not None and self._saved.are_exact:
+            log_event(
+                "shard_read_again",
+                dataset=self._plan.spec.dataset,
+                shard=self._shard.index,
+                batches=batches,
+            )
 
     def _read_on(self, end: int) -> None:
         while self._next < end and (found := self._advance(self._next + 1)):
@@ -146,12 +170,22 @@ class ShardReader:
         with self._as_current(), self._own_states():
             while self._next < end and (found := self._pull()):
                 self._next += 1
-        if had_torch or "torch" not in sys.modules:
+        if (had_torch or "torch" not in sys.modules) and not self._have_tasks_drawn():
             return found
-        # The dataset's own code just imported torch, which had no shard and no seed set yet.
+        # The dataset's own code just imported torch, which had no shard and no seed set yet, or
+        # tasks of its thread pool draw, and did so in any order until this was known.
+        if self._saved is not None:
+            self._saved.forget()
+        self._log_read_again(end - 1)
         self.close()
         self._skip(end - 1)
         return self._advance(end)
+
+    def _have_tasks_drawn(self) -> bool:
+        """Return whether it was found only now that tasks draw from the global generators."""
+        stream = self._states and self._states.stream
+        is_found = pool_tasks.are_drawing != self._were_tasks_drawing
+        return bool(is_found and stream and stream.has_started)
 
     @contextlib.contextmanager
     def _own_states(self) -> Iterator[None]:
@@ -160,28 +194,39 @@ class ShardReader:
         yield
         self._states = RandomStates.now()
 
-    def _resume(self, older: SavedState, latest: SavedState) -> bool:
+    def _resume(self, older: SavedState, latest: SavedState, end: int) -> bool:
         """Go on from a state; return False if what follows is not what followed when it was saved.
 
-        That is read up to the latest state, which must be the same, too.
+        That is read up to the latest state, which must be the same, too, and to the plan's first.
         """
+        plan = self._plan
         try:
-            self._begin(older)
-            self._read_on(latest.batches)
-            if self._next != latest.batches or self._fingerprint != latest.fingerprint:
-                raise DataError("after load_state_dict(), it gives other samples than before")
-            if not latest.has_random(self._random_states()):
-                raise DataError("after load_state_dict(), its random generators are not as before")
+            with self._given.restored_on_error(plan.spec):
+                self._begin(older)
+                self._check_next(latest.batches, latest.fingerprint)
+                if self._random_states() != latest.random:
+                    raise DataError(
+                        "after load_state_dict(), its random generators are not as before"
+                    )
+                if latest.batches <= plan.first <= end and plan.prefix.fingerprint:
+                    self._check_next(plan.first, plan.prefix.fingerprint)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code
             self._forgo_states(error)
             return False
-        log_event(
-            "shard_resumed",
-            dataset=self._plan.spec.dataset,
-            shard=self._shard.index,
-            samples=older.samples,
-        )
+        if self._began_from is older:
+            log_event(
+                "shard_resumed",
+                dataset=plan.spec.dataset,
+                shard=self._shard.index,
+                samples=older.samples,
+            )
         return True
+
+    def _check_next(self, end: int, expected: str) -> None:
+        """Read on to a batch, and raise unless the fingerprint is that of the first reading."""
+        self._read_on(end)
+        if self._next != end or self._fingerprint != expected:
+            raise DataError("after load_state_dict(), it gives other samples than before")
 
     def _forgo_states(self, error: BaseException) -> None:
         if self._saved is None or not self._saved.give_up():
@@ -189,8 +234,8 @@ class ShardReader:
         dataset = self._plan.spec.dataset
         reason = error_text(error) if isinstance(error, DataError) else error_repr(error)
         why = (
-            f"{dataset} cannot go on from its state_dict() where a worker is lost, so the shard is "
-            f"read again from its start: {reason.partition(chr(10))[0]}"
+            f"{dataset} cannot go on from its state_dict() where a worker is lost or the job "
+            f"resumes, so a shard is then read from its start: {reason.partition(chr(10))[0]}"
         )
         log_event("dataset_not_resumed", logging.WARNING, dataset=dataset, why=why)
 
@@ -200,11 +245,11 @@ class ShardReader:
         if held is None or self._saved is None or not self._saved.is_due(self._next):
             return
         try:
-            self._saved.save(lambda: self._state(held))
+            self._state = self._saved.save(lambda: self._state_now(held))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's state_dict
             self._forgo_states(error)
 
-    def _state(self, held: HeldGenerators) -> SavedState:
+    def _state_now(self, held: HeldGenerators) -> SavedState:
         """Return the state now; the random states stay as they are."""
         with self._as_current(), self._own_states():
             random = held.states()
@@ -217,18 +262,24 @@ class ShardReader:
             samples=self._taken,
             fingerprint=self._fingerprint,
             dataset=saved_states.encode(state),
-            random=_encoded(random),
+            random=self._changed(random),
         )
 
     def _random_states(self) -> dict[str, str]:
         assert self._held is not None  # it has a state, and has not ended
         with self._own_states():
-            return _encoded(self._held.states())
+            return self._changed(self._held.states())
+
+    def _changed(self, random: dict[str, Any]) -> dict[str, str]:
+        """Return the random states that reading has changed, or that were made by it, encoded."""
+        encoded = saved_states.encode_each(random)
+        return {name: each for name, each in encoded.items() if self._seeded.get(name) != each}
 
     def _begin(self, state: SavedState | None = None) -> None:
         self.close()
         self._next = self._taken = 0
         self._fingerprint = ""
+        self._began_from, self._state = state, None
         self._given.import_code(self._plan.spec)
         # Random numbers drawn while the dataset is created are the same for all shards, so that a
         # list of files can be shuffled here and split into shards later.
@@ -242,19 +293,33 @@ class ShardReader:
         self._given.initialise(self._dataset, self._plan.spec, self._shard, self._worker_seed)
         patch_webdataset()
         seeding.seed_everything(self._seed, stream)
+        self._were_tasks_drawing = pool_tasks.are_drawing
+        is_saved = self._note_seeded()
         with self._as_current():
             if state is not None:
                 loaded = saved_states.decode(state.dataset)
                 self._called(lambda: self._dataset.load_state_dict(loaded))
             self._iterator = self._called(lambda: iter(self._dataset))
-        if self._saved is not None and saved_states.can_resume(self._dataset):
+        if is_saved:
             self._held = HeldGenerators(self._dataset, self._iterator)
         if state is not None and self._held is not None:
-            decoded = {name: saved_states.decode(each) for name, each in state.random.items()}
-            self._held.restore(decoded)
+            random = {**self._seeded, **state.random}
+            self._held.restore({name: saved_states.decode(each) for name, each in random.items()})
             self._next, self._taken = state.batches, state.samples
             self._fingerprint = state.fingerprint
         self._states = RandomStates.now()
+
+    def _note_seeded(self) -> bool:
+        """Note the random states before the dataset is read; return whether its own are saved."""
+        if self._saved is None or not self._saved.are_exact:
+            return False
+        if not saved_states.can_resume(self._dataset):
+            return False
+        try:
+            self._seeded = saved_states.encode_each(HeldGenerators(self._dataset).states())
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's generators
+            self._forgo_states(error)
+        return self._saved.are_exact
 
     def _pull(self) -> list[Any]:
         """Read the samples of the next batch."""
@@ -337,8 +402,9 @@ class LocalShardReader:
         plan: ShardReaderPlan,
         given: samples.GivenObjects = samples.NO_OBJECTS,
         one_thread: OneThread | None = None,
+        saved: SavedStates | None = None,
     ) -> None:
-        self._reader = ShardReader(plan, given)
+        self._reader = ShardReader(plan, given, saved)
         self._one_thread = one_thread or OneThread()
         self._steps = itertools.count()
 
@@ -370,10 +436,6 @@ class ShardReaders(dict[str, ShardReader]):
         """Close and remove the shard reader of an epoch read, if there is one."""
         if reader := self.pop(run, None):
             reader.close()
-
-
-def _encoded(states: dict[str, Any]) -> dict[str, str]:
-    return {name: saved_states.encode(state) for name, state in states.items()}
 
 
 def _are_alike(one: ShardBatch | ShardEnd, other: ShardBatch | ShardEnd) -> bool:

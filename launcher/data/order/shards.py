@@ -8,10 +8,11 @@ in turn, and skips those that have ended (`shard_interleaving`); reading all its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from launcher.data.order.batch_plan import ResumePoint
+from launcher.data.order.saved_states import ShardPrefix
 from launcher.data.order.stream_spec import StreamSpec
 from launcher.errors import DataError
 
@@ -22,13 +23,17 @@ ENDLESS = 1 << 53
 
 @dataclass(frozen=True, kw_only=True)
 class ShardReaderPlan:
-    """The batches of one shard in one pass of an epoch, from batch `first` on."""
+    """The batches of one shard in one pass of an epoch, from batch `first` on.
+
+    prefix: what is known of those before, in a run that resumes.
+    """
 
     spec: StreamSpec
     epoch: int
     shard: int
     pass_index: int = 0
     first: int = 0
+    prefix: ShardPrefix = field(default_factory=ShardPrefix, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.shard < self.spec.shards or min(self.pass_index, self.first) < 0:
@@ -54,7 +59,8 @@ class ShardPlan:
     """The batches of one rank in one epoch of an iterable dataset, from a step on.
 
     length: samples in the dataset, when it has a `__len__`. first: steps of the epoch that this
-    rank has already taken. prefix: their fingerprint, if it is known.
+    rank has already taken. prefix: their fingerprint, if it is known. prefixes: what is known of
+    those of each shard whose dataset has a state.
     """
 
     spec: StreamSpec
@@ -64,6 +70,7 @@ class ShardPlan:
     world: int = 1
     first: int = 0
     prefix: str = ""
+    prefixes: Mapping[int, ShardPrefix] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world:
@@ -134,6 +141,7 @@ class ShardPlan:
         """
         count = len(self.shards)
         spec = replace(self.spec, in_order=True)  # within a shard, whatever the loader allows
+        prefixes = self.prefixes if pass_index == 0 else {}
         return [
             ShardReaderPlan(
                 spec=spec,
@@ -141,6 +149,7 @@ class ShardPlan:
                 shard=shard,
                 pass_index=pass_index,
                 first=len(range(turn, first, count)),
+                prefix=prefixes.get(shard, ShardPrefix()),
             )
             for turn, shard in enumerate(self.shards)
         ]
@@ -165,6 +174,7 @@ def plan_shards(
         world=world,
         first=resume_point.taken,
         prefix=resume_point.prefix,
+        prefixes=resume_point.prefixes,
     )
 
 

@@ -8,7 +8,7 @@ from launcher.shared.doors import open_door
 
 if TYPE_CHECKING:
     from launcher.data.repeatable import seeding
-    from launcher.data.repeatable.entropy_sources import patch_webdataset
+    from launcher.data.repeatable.entropy_sources import patch_webdataset, pool_tasks
     from launcher.data.repeatable.entropy_stream import EntropyStream, active_stream
     from launcher.data.repeatable.generator_search import is_generator
     from launcher.data.repeatable.generator_states import (

@@ -127,8 +127,8 @@ class HeldGenerators:
         """Set these states, of those generators that exist already."""
         random.setstate(states["python"])
         np.random.set_state(states["numpy"])
-        if states["torch"] is not None:
-            sys.modules["torch"].default_generator.set_state(states["torch"])
+        if states["torch"] is not None and (torch := _loaded_torch()):
+            torch.default_generator.set_state(states["torch"])
         if (stream := active_stream()) is not None:
             stream.counts = states["stream"]
         for kept, state in zip(generators_held_by(self._holders), states["held"], strict=False):

@@ -277,9 +277,11 @@ class DataWorker:
         if isinstance(message, m.DefineRun):
             host, port = message.address
             self._runs[message.run] = plan, _ = m.decode_plan(message.plan), (host, port)
-            send = functools.partial(self._send_state, message.run)
-            saved = SavedStates(plan.spec.dataset, send, inexact=self._inexact)
-            self._saved.setdefault(message.run, saved).add(m.decode_states(message.states))
+            if message.run not in self._saved:
+                send = functools.partial(self._send_state, message.run)
+                saved = SavedStates(plan.spec.dataset, send, inexact=self._inexact)
+                self._saved[message.run] = saved
+            self._saved[message.run].add(map(SavedState.from_json, message.states))
             self._leases.define(message.run)
         elif isinstance(message, m.Revoke):
             self._leases.revoke(message.run, message.steps)
