@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +24,10 @@ from launcher import (
     TrainingInput,
 )
 
+#: Fields of a job.
+Job = dict[str, Any]
+#: (just allowed, just refused, what is said then)
+Limit = tuple[Job, Job, str]
 ONE_HOST = JobSpec(entry_point="train.py", instance_type="ml.c5.xlarge", instance_count=1)
 S3 = "s3://my-bucket/"
 
@@ -39,30 +44,45 @@ def findings(spec: JobSpec) -> list[tuple[str, bool]]:
     return [(finding.what, finding.is_warning) for finding in examine(spec)]
 
 
-def many(count: int, value: Any) -> dict[str, Any]:
+def many(count: int, value: Any) -> Job:
     return {f"N{number}": value for number in range(count)}
 
 
-def channel(**fields: Any) -> dict[str, Any]:
+def of(
+    field: str, allowed: Any, refused: Any, what: str, make: Callable[..., Job] = dict, **more: Any
+) -> Limit:
+    """Two jobs that differ in one field. make: makes each; more: the fields that both have."""
+    return make(**{field: allowed}, **more), make(**{field: refused}, **more), what
+
+
+def channel(**fields: Any) -> Job:
     return {"inputs": {"a": TrainingInput(**{"s3_data": S3, **fields})}}
 
 
-def metric(name: str = "loss", regex: str = "(x)") -> dict[str, Any]:
+def metric(name: str = "loss", regex: str = "(x)") -> Job:
     return {"metric_definitions": [MetricDefinition(name, regex)]}
 
 
-def network(subnets: int, security_groups: int, identity: str = "id-") -> dict[str, Any]:
+def network(subnets: int, security_groups: int, identity: str = "id-") -> Job:
     return {
         "subnets": [f"{identity}{number}" for number in range(subnets)],
         "security_group_ids": [f"{identity}{number}" for number in range(security_groups)],
     }
 
 
-def service(**fields: Any) -> dict[str, Any]:
+def service(**fields: Any) -> Job:
     return {"data_service": DataService(**fields)}
 
 
-def groups(*names: str, **fields: Any) -> dict[str, Any]:
+def replicas(**fields: Any) -> Job:
+    return {"distribution": DataParallel(**fields)}
+
+
+def retry(**fields: Any) -> Job:
+    return {"retry": Retry(**fields)}
+
+
+def groups(*names: str, **fields: Any) -> Job:
     """The first group trains, the others prepare data."""
     roles = ["train", *["data"] * (len(names) - 1)]
     return {
@@ -76,18 +96,18 @@ def groups(*names: str, **fields: Any) -> dict[str, Any]:
     }
 
 
-def script_groups() -> dict[str, Any]:
+def script_groups() -> Job:
     """Two groups that run the script each, which starts its own processes."""
     machines = [InstanceGroup(name, "ml.c5.xlarge", role="script") for name in ("a", "b")]
     return {"instance_type": None, "instance_count": None, "instance_groups": machines}
 
 
-def data_group(**fields: Any) -> dict[str, Any]:
+def data_group(**fields: Any) -> Job:
     """A data service with a group that serves."""
     return {**groups("a", "b"), "data_service": DataService(datasets=("m:f",), **fields)}
 
 
-def server(ready: Ready | None = None, **fields: Any) -> dict[str, Any]:
+def server(ready: Ready | None = None, **fields: Any) -> Job:
     """A group that runs a program beside the one that trains."""
     own = {"command": ("sleep", "600"), "ready": ready, **fields}
     return {
@@ -100,35 +120,39 @@ def server(ready: Ready | None = None, **fields: Any) -> dict[str, Any]:
     }
 
 
-def spot(max_run: int = 100, **fields: Any) -> dict[str, Any]:
+def ready(**fields: Any) -> Job:
+    return server(Ready(**fields))
+
+
+def spot(max_run: int = 100, **fields: Any) -> Job:
     own = {"use_spot_instances": True, "checkpoint_s3_uri": S3, "max_run": max_run}
     return {"max_wait": max_run, **own, **fields}
 
 
-def kept(folder: str | None, uri: str | None = S3) -> dict[str, Any]:
+def kept(folder: str | None, uri: str | None = S3) -> Job:
     return {"checkpoint_s3_uri": uri, "checkpoint_local_path": folder}
 
 
-def cut(hosts: int = 2, **fields: Any) -> dict[str, Any]:
+def cut(hosts: int = 2, **fields: Any) -> Job:
     """A model that is cut for the ranks of a job, two unless it is said."""
     return {"instance_count": hosts, "distribution": ModelParallel(**fields)}
 
 
-def task(**fields: Any) -> dict[str, Any]:
+def task(**fields: Any) -> Job:
     return {"entry_point": "", "task": "m:f", "distribution": DataParallel(), **fields}
 
 
-def alternatives(*types: str) -> dict[str, Any]:
+def alternatives(*types: str) -> Job:
     made = groups("a")
     (group,) = made["instance_groups"]
     return {**made, "instance_groups": [dataclasses.replace(group, alternatives=types)]}
 
 
-def no_script(**fields: Any) -> dict[str, Any]:
+def no_script(**fields: Any) -> Job:
     return {"entry_point": "", **fields}
 
 
-def mounted(vpc: bool = True, route: tuple[str, ...] = (), **fields: Any) -> dict[str, Any]:
+def mounted(vpc: bool = True, route: tuple[str, ...] = (), **fields: Any) -> Job:
     """A file system beside an ordinary channel, which may be routed to groups."""
     own = {
         "file_system_id": "fs-0123456789abcdef0",
@@ -142,7 +166,7 @@ def mounted(vpc: bool = True, route: tuple[str, ...] = (), **fields: Any) -> dic
     return {**groups("a", "b"), **(network(1, 1) if vpc else {}), "inputs": inputs}
 
 
-def registry(mode: str | None = "Vpc", provider: str | None = None) -> dict[str, Any]:
+def registry(mode: str | None = "Vpc", provider: str | None = None) -> Job:
     return {
         **network(1, 1),
         "training_repository_access_mode": mode,
@@ -153,85 +177,49 @@ def registry(mode: str | None = "Vpc", provider: str | None = None) -> dict[str,
 PLAN = "arn:aws:sagemaker:us-east-1:111122223333:training-plan/"
 LOGIN = "arn:aws:lambda:us-east-1:111122223333:function:login"
 
-#: (just allowed, just refused, what is said then)
-LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+hyperparameters, environment = partial(of, "hyperparameters"), partial(of, "environment")
+folder = partial(of, "folder", make=kept)
+
+LIMITS: Mapping[str, Limit] = {
     "least max_run": ({"max_run": 1}, {"max_run": 0}, "max_run is 0"),
     "most max_run": ({"max_run": 2419200}, {"max_run": 2419201}, "max_run is 2419201"),
     "least volume": ({"volume_size": 1}, {"volume_size": 0}, "volume_size is 0"),
     "most volume": ({"volume_size": 16384}, {"volume_size": 16385}, "volume_size is 16385"),
-    "processes": (
-        {"distribution": DataParallel(processes_per_host=1)},
-        {"distribution": DataParallel(processes_per_host=0)},
-        "processes_per_host is 0",
-    ),
+    "processes": of("processes_per_host", 1, 0, "processes_per_host is 0", replicas),
     "processes of mpi": (
         {"distribution": Mpi(processes_per_host=1)},
         {"distribution": Mpi(processes_per_host=0)},
         "processes_per_host is 0",
     ),
-    "workers": (
-        service(workers_per_host=1, local_workers=1),
-        service(workers_per_host=0, local_workers=1),
-        "workers_per_host is 0",
+    "workers": of("workers_per_host", 1, 0, "workers_per_host is 0", service, local_workers=1),
+    "hang_timeout": of("hang_timeout", 0, -1, "hang_timeout is -1", replicas),
+    "accumulation": of("accumulation", 1, 0, "accumulation is 0", replicas),
+    "precision": of(
+        "precision", "bf16", "bfloat16", '"bfloat16" is not a known precision', replicas
     ),
-    "hang_timeout": (
-        {"distribution": DataParallel(hang_timeout=0)},
-        {"distribution": DataParallel(hang_timeout=-1)},
-        "hang_timeout is -1",
+    "modules that are computed again": of(
+        "recomputed", ("a", "b"), ("a", "a"), '"a" is listed 2 times in recomputed', replicas
     ),
-    "accumulation": (
-        {"distribution": DataParallel(accumulation=1)},
-        {"distribution": DataParallel(accumulation=0)},
-        "accumulation is 0",
-    ),
-    "precision": (
-        {"distribution": DataParallel(precision="bf16")},
-        {"distribution": DataParallel(precision="bfloat16")},
-        '"bfloat16" is not a known precision',
-    ),
-    "modules that are computed again": (
-        {"distribution": DataParallel(recomputed=("a", "b"))},
-        {"distribution": DataParallel(recomputed=("a", "a"))},
-        '"a" is listed 2 times in recomputed',
-    ),
-    "compression of gradients": (
-        {"distribution": DataParallel(compression="power_sgd")},
-        {"distribution": DataParallel(compression="powersgd")},
-        '"powersgd" is not a known compression',
+    "compression of gradients": of(
+        "compression", "power_sgd", "powersgd", '"powersgd" is not a known compression', replicas
     ),
     "compression of shards": (
         {"distribution": DataParallel(sharded=True)},
         {"distribution": DataParallel(sharded=True, compression="fp16")},
         'compression is "fp16", and sharded is true',
     ),
-    "processes of a cut model": (
-        cut(processes_per_host=1),
-        cut(processes_per_host=0),
-        "processes_per_host is 0",
-    ),
-    "hang_timeout of a cut model": (
-        cut(hang_timeout=0),
-        cut(hang_timeout=-1),
-        "hang_timeout is -1",
-    ),
+    "processes of a cut model": of("processes_per_host", 1, 0, "processes_per_host is 0", cut),
+    "hang_timeout of a cut model": of("hang_timeout", 0, -1, "hang_timeout is -1", cut),
     "partitions": (cut(partitions=1), cut(partitions=0), "partitions is 0"),
     "virtual stages": (cut(virtual_stages=1), cut(virtual_stages=0), "virtual_stages is 0"),
-    "shard degree": (
-        cut(hosts=4, shard_degree=2),
-        cut(hosts=4, shard_degree=0),
-        "shard_degree is 0",
-    ),
+    "shard degree": of("shard_degree", 2, 0, "shard_degree is 0", cut, hosts=4),
     "shard degree of replicas": (
         cut(hosts=8, shard_degree=4),
         cut(hosts=8, shard_degree=3),
         "shard_degree is 3, which does not divide the replicas: 4 (8 x ml.c5.xlarge, 1 per host, 2 "
         "partitions)",
     ),
-    "microbatches": (
-        cut(schedule="simple", microbatches=1),
-        cut(schedule="simple", microbatches=0),
-        "microbatches is 0",
-    ),
+    "microbatches": of("microbatches", 1, 0, "microbatches is 0", cut, schedule="simple"),
     "microbatches of interleaved stages": (
         cut(hosts=4, partitions=4, microbatches=4),
         cut(hosts=4, partitions=4, microbatches=3),
@@ -277,11 +265,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         cut(partitions=1, starts=("a",)),
         "1 starts for 1 stage",
     ),
-    "starts": (
-        cut(starts=("a",)),
-        cut(starts=("a", "b")),
-        "2 starts for 2 stages",
-    ),
+    "starts": of("starts", ("a",), ("a", "b"), "2 starts for 2 stages", cut),
     "starts of virtual stages": (
         cut(virtual_stages=2, starts=("a", "b", "c")),
         cut(virtual_stages=2, starts=("a",)),
@@ -304,11 +288,7 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         cut(hosts=10**12, partitions=3),
         "partitions is 3, which does not divide the ranks: 1000000000000 ",
     ),
-    "most default_stage": (
-        cut(default_stage=1),
-        cut(default_stage=2),
-        "default_stage is 2",
-    ),
+    "most default_stage": of("default_stage", 1, 2, "default_stage is 2", cut),
     "starts or stages": (
         cut(stages={"a": 1}),
         cut(stages={"a": 1}, starts=("a",)),
@@ -334,15 +314,9 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         cut(partition_file="cuts.json", auto_partition=True),
         "auto_partition is given beside partition_file",
     ),
-    "a file's name": (
-        cut(partition_file="a"),
-        cut(partition_file=""),
-        "partition_file is empty",
-    ),
-    "counts beside a file": (
-        cut(partition_file="cuts.json", microbatches=1),
-        cut(partition_file="cuts.json", microbatches=0),
-        "microbatches is 0",
+    "a file's name": of("partition_file", "a", "", "partition_file is empty", cut),
+    "counts beside a file": of(
+        "microbatches", 1, 0, "microbatches is 0", cut, partition_file="cuts.json"
     ),
     "starts or what is found": (
         cut(auto_partition=True),
@@ -354,16 +328,10 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         cut(auto_partition=True, partitions=3),
         "partitions is 3, which does not divide the ranks: 2",
     ),
-    "objective": (
-        cut(auto_partition=True, optimize="memory"),
-        cut(auto_partition=True, optimize="space"),
-        '"space" is not a known optimize',
+    "objective": of(
+        "optimize", "memory", "space", '"space" is not a known optimize', cut, auto_partition=True
     ),
-    "memory_cap": (
-        cut(auto_partition=True, memory_cap=1),
-        cut(auto_partition=True, memory_cap=0),
-        "memory_cap is 0",
-    ),
+    "memory_cap": of("memory_cap", 1, 0, "memory_cap is 0", cut, auto_partition=True),
     "an objective of nothing": (
         cut(auto_partition=True, optimize="speed"),
         cut(optimize="speed"),
@@ -403,55 +371,33 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     ),
     "least port": (server(Ready(port=1)), server(Ready(port=0)), "port is 0"),
     "most port": (server(Ready(port=65535)), server(Ready(port=65536)), "port is 65536"),
-    "file of readiness": (
-        server(Ready(file="x")),
-        server(Ready(file=" ")),
-        "file is empty",
+    "file of readiness": of("file", "x", " ", "file is empty", ready),
+    "seconds of readiness": of("seconds", 0, -1, "seconds is -1", ready),
+    "seconds and timeout of readiness": of(
+        "seconds", 4, 5, "ready after 5 seconds, but given up after 5", ready, timeout=5
     ),
-    "seconds of readiness": (
-        server(Ready(seconds=0)),
-        server(Ready(seconds=-1)),
-        "seconds is -1",
-    ),
-    "seconds and timeout of readiness": (
-        server(Ready(seconds=4, timeout=5)),
-        server(Ready(seconds=5, timeout=5)),
-        "ready after 5 seconds, but given up after 5",
-    ),
-    "timeout of readiness": (
-        server(Ready(port=1, timeout=1)),
-        server(Ready(port=1, timeout=0)),
-        "timeout is 0",
-    ),
+    "timeout of readiness": of("timeout", 1, 0, "timeout is 0", ready, port=1),
     "one sign of readiness": (
         server(Ready(port=1)),
         server(Ready(port=1, file="x")),
         "port and file given as the sign",
     ),
-    "a command's role": (
-        server(role="command"),
-        server(role="data"),
-        'group "server" has a command, and role "data"',
+    "a command's role": of(
+        "role", "command", "data", 'group "server" has a command, and role "data"', server
     ),
     "a command's lifetime": (
         server(lifetime="own"),
         server(lifetime="own", command=(), role="train"),
         'group "server" has lifetime, but no command',
     ),
-    "a command's first word": (
-        server(command=("x",)),
-        server(command=("", "x")),
-        "starts with an empty word",
-    ),
+    "a command's first word": of("command", ("x",), ("", "x"), "starts with an empty word", server),
     "spot instances that lose all": (
         spot(checkpoint_s3_uri=None, allow_restart_from_scratch=True),
         spot(checkpoint_s3_uri=None),
         "an interruption loses all work",
     ),
-    "most keep-alive": (
-        {"keep_alive_period_in_seconds": 21600},
-        {"keep_alive_period_in_seconds": 21601},
-        "keep_alive_period_in_seconds is 21601",
+    "most keep-alive": of(
+        "keep_alive_period_in_seconds", 21600, 21601, "keep_alive_period_in_seconds is 21601"
     ),
     "volume key": (
         {"volume_kms_key": "alias/mine", "instance_type": "ml.c5.xlarge"},
@@ -463,36 +409,16 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {**alternatives("ml.m5.large", "ml.g5.xlarge"), "volume_kms_key": "alias/mine"},
         "ml.g5.xlarge has disks of its own",
     ),
-    "output key": (
-        {"output_kms_key": "x" * 2048},
-        {"output_kms_key": "x" * 2049},
-        "output_kms_key has 2049 characters",
+    "output key": of(
+        "output_kms_key", "x" * 2048, "x" * 2049, "output_kms_key has 2049 characters"
     ),
-    "training plan": (
-        {"training_plan": PLAN + "mine"},
-        {"training_plan": PLAN.replace("1", "x")},
-        "has the wrong form",
+    "training plan": of(
+        "training_plan", PLAN + "mine", PLAN.replace("1", "x"), "has the wrong form"
     ),
-    "most retries": (
-        {"max_retry_attempts": 30},
-        {"max_retry_attempts": 31},
-        "max_retry_attempts is 31",
-    ),
-    "attempts": (
-        {"retry": Retry(attempts=1, on=("out_of_capacity",))},
-        {"retry": Retry(attempts=0, on=("out_of_capacity",))},
-        "attempts is 0",
-    ),
-    "wait before an attempt": (
-        {"retry": Retry(backoff=0, on=("out_of_capacity",))},
-        {"retry": Retry(backoff=-1, on=("out_of_capacity",))},
-        "backoff is -1",
-    ),
-    "causes of restarts": (
-        {"retry": Retry(on=("out_of_capacity",))},
-        {"retry": Retry(on=())},
-        "retry names no cause",
-    ),
+    "most retries": of("max_retry_attempts", 30, 31, "max_retry_attempts is 31"),
+    "attempts": of("attempts", 1, 0, "attempts is 0", retry, on=("out_of_capacity",)),
+    "wait before an attempt": of("backoff", 0, -1, "backoff is -1", retry, on=("out_of_capacity",)),
+    "causes of restarts": of("on", ("out_of_capacity",), (), "retry names no cause", retry),
     "exit codes of restarts": (
         {"retry": Retry(on=({"exit": [255]},)), "allow_restart_from_scratch": True},
         {"retry": Retry(on=({"exit": [256]},)), "allow_restart_from_scratch": True},
@@ -544,30 +470,24 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         no_script(algorithm_arn="mine", image_uri="image:1"),
         "algorithm_arn is given beside image_uri",
     ),
-    "name of an algorithm": (
-        no_script(algorithm_arn="a" * 63),
-        no_script(algorithm_arn="a" * 64),
-        "has the wrong form",
+    "name of an algorithm": of(
+        "algorithm_arn", "a" * 63, "a" * 64, "has the wrong form", no_script
     ),
     "framework": (
         {"framework": "tensorflow", "framework_version": "2.12"},
         {"framework": "keras", "framework_version": "2.12"},
         '"keras" is not a known framework',
     ),
-    "framework_version": (
-        {"framework": "pytorch", "framework_version": "2.2"},
-        {"framework": "pytorch", "framework_version": "2"},
-        '"2" cannot be a framework_version',
+    "framework_version": of(
+        "framework_version", "2.2", "2", '"2" cannot be a framework_version', framework="pytorch"
     ),
     "framework_version beside an image": (
         {"framework": "pytorch", "framework_version": "2.2", "image_uri": "image:1"},
         {"framework_version": "2.2", "image_uri": "image:1"},
         "framework_version is given, but no framework",
     ),
-    "py_version": (
-        {"framework": "pytorch", "py_version": "py310"},
-        {"framework": "pytorch", "py_version": "310"},
-        '"310" cannot be a py_version',
+    "py_version": of(
+        "py_version", "py310", "310", '"310" cannot be a py_version', framework="pytorch"
     ),
     "registry": (registry(), registry("vpc"), "is not a known training_repository_access_mode"),
     "registry in a VPC": (
@@ -580,30 +500,24 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         registry(mode=None, provider=LOGIN),
         "credentials for a registry that is not in a VPC",
     ),
-    "function of a registry": (
-        registry(provider=LOGIN),
-        registry(provider="login"),
-        "'login' has the wrong form",
+    "function of a registry": of(
+        "provider", LOGIN, "login", "'login' has the wrong form", registry
     ),
     "experiment": (
         {"experiment_config": {"RunName": "a" * 120}},
         {"experiment_config": {"RunName": "a" * 121}},
         "RunName has 121 characters",
     ),
-    "part of an experiment": (
-        {"experiment_config": {"TrialName": "a"}},
-        {"experiment_config": {"Trial": "a"}},
-        "there is no field Trial here",
+    "part of an experiment": of(
+        "experiment_config", {"TrialName": "a"}, {"Trial": "a"}, "there is no field Trial here"
     ),
     "output of TensorBoard": (
         {"tensorboard_output_config": {"S3OutputPath": S3}},
         {"tensorboard_output_config": {"LocalPath": "/opt/ml/output/tensorboard"}},
         "S3OutputPath is missing",
     ),
-    "output of the debugger": (
-        {"debugger_hook_config": {}},
-        {"debugger_hook_config": {"S3OutputPath": "x"}},
-        '"x" is not the URI of data',
+    "output of the debugger": of(
+        "debugger_hook_config", {}, {"S3OutputPath": "x"}, '"x" is not the URI of data'
     ),
     "image of a rule": (
         {"rules": [{"RuleConfigurationName": "a", "RuleEvaluatorImage": "image:1"}]},
@@ -625,15 +539,11 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"model_uri": S3, "model_channel_name": "a", **channel()},
         'the channel "a" is given twice',
     ),
-    "name of a model's channel": (
-        {"model_uri": S3, "model_channel_name": "a-b"},
-        {"model_uri": S3, "model_channel_name": "a b"},
-        "'a b' has the wrong form",
+    "name of a model's channel": of(
+        "model_channel_name", "a-b", "a b", "'a b' has the wrong form", model_uri=S3
     ),
-    "place of a model": (
-        {"model_uri": S3 + "model.tar.gz"},
-        {"model_uri": "model.tar.gz"},
-        '"model.tar.gz" is not the URI of data',
+    "place of a model": of(
+        "model_uri", S3 + "model.tar.gz", "model.tar.gz", '"model.tar.gz" is not the URI of data'
     ),
     "file system": (mounted(), mounted(vpc=False), "a file system is in a VPC"),
     "file system and routes": (
@@ -646,10 +556,8 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         mounted(file_system_id="fs-" + "0" * 19),
         "file_system_id has 22 characters",
     ),
-    "kind of a file system": (
-        mounted(file_system_type="EFS"),
-        mounted(file_system_type="efs"),
-        "'efs' is not a known file_system_type",
+    "kind of a file system": of(
+        "file_system_type", "EFS", "efs", "'efs' is not a known file_system_type", mounted
     ),
     "mode of a file system": (
         mounted(file_system_access_mode="rw"),
@@ -661,84 +569,50 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         mounted(directory_path="/" + "x" * 4096),
         "directory_path has 4097 characters",
     ),
-    "root of a file system": (
-        mounted(directory_path="/"),
-        mounted(directory_path="mount"),
-        '"mount" cannot be a folder of the file system',
+    "root of a file system": of(
+        "directory_path", "/", "mount", '"mount" cannot be a folder of the file system', mounted
     ),
     "max_wait": (spot(), spot(max_wait=99), "max_wait (99) is less than max_run (100)"),
     "checkpoint folder": (kept("/opt/ml/saved"), kept("/opt/ml"), "cannot be the checkpoint"),
-    "checkpoint folder, taken": (
-        kept("/opt/ml/outputs"),
-        kept("/opt/ml/output/x"),
-        '"/opt/ml/output/x" cannot be the checkpoint folder',
+    "checkpoint folder, taken": folder(
+        "/opt/ml/outputs", "/opt/ml/output/x", '"/opt/ml/output/x" cannot be the checkpoint folder'
     ),
-    "checkpoint folder, above": (
-        kept("/opt/ml/a..b"),
-        kept("/opt/ml/a/../../b"),
-        "cannot be the checkpoint folder",
+    "checkpoint folder, above": folder(
+        "/opt/ml/a..b", "/opt/ml/a/../../b", "cannot be the checkpoint folder"
     ),
     "checkpoint folder, long": (
         kept("/opt/ml/" + "x" * 4088),
         kept("/opt/ml/" + "x" * 4089),
         "checkpoint_local_path has 4097 characters",
     ),
-    "checkpoint folder, printable": (
-        kept("/opt/ml/a b"),
-        kept("/opt/ml/a\tb"),
-        "cannot be the checkpoint folder",
+    "checkpoint folder, printable": folder(
+        "/opt/ml/a b", "/opt/ml/a\tb", "cannot be the checkpoint folder"
     ),
-    "checkpoint folder, elsewhere": (
-        kept("/opt/ml/x"),
-        kept("/opt/mlx/x"),
-        '"/opt/mlx/x" cannot be the checkpoint folder',
+    "checkpoint folder, elsewhere": folder(
+        "/opt/ml/x", "/opt/mlx/x", '"/opt/mlx/x" cannot be the checkpoint folder'
     ),
     "checkpoint folder that is kept": (
         kept("/opt/ml/x"),
         kept("/opt/ml/x", None),
         "but no checkpoint_s3_uri",
     ),
-    "least local workers": (
-        service(local_workers=0, datasets=("m:f",)),
-        service(local_workers=-1, datasets=("m:f",)),
-        "local_workers is -1",
+    "least local workers": of(
+        "local_workers", 0, -1, "local_workers is -1", service, datasets=("m:f",)
     ),
-    "most local workers": (
-        data_group(local_workers=1024),
-        data_group(local_workers=1025),
-        "local_workers is 1025",
+    "most local workers": of("local_workers", 1024, 1025, "local_workers is 1025", data_group),
+    "least port of metrics": of("metrics_port", 1, 0, "metrics_port is 0", data_group),
+    "most port of metrics": of("metrics_port", 65535, 65536, "metrics_port is 65536", data_group),
+    "port of metrics below our own": of(
+        "metrics_port", 7769, 7770, "which Launcher itself listens on", data_group
     ),
-    "least port of metrics": (
-        data_group(metrics_port=1),
-        data_group(metrics_port=0),
-        "metrics_port is 0",
-    ),
-    "most port of metrics": (
-        data_group(metrics_port=65535),
-        data_group(metrics_port=65536),
-        "metrics_port is 65536",
-    ),
-    "port of metrics below our own": (
-        data_group(metrics_port=7769),
-        data_group(metrics_port=7770),
-        "which Launcher itself listens on",
-    ),
-    "port of metrics above our own": (
-        data_group(metrics_port=7779),
-        data_group(metrics_port=7778),
-        "which Launcher itself listens on",
+    "port of metrics above our own": of(
+        "metrics_port", 7779, 7778, "which Launcher itself listens on", data_group
     ),
     "start_timeout": (service(start_timeout=1), service(start_timeout=0), "start_timeout is 0"),
-    "prefetch": (
-        service(prefetch_bytes=1048576),
-        service(prefetch_bytes=1048575),
-        "prefetch_bytes is 1048575, too little",
+    "prefetch": of(
+        "prefetch_bytes", 1048576, 1048575, "prefetch_bytes is 1048575, too little", service
     ),
-    "instances": (
-        {"instance_count": 1},
-        {"instance_count": 0},
-        "the job has 0 instances",
-    ),
+    "instances": of("instance_count", 1, 0, "the job has 0 instances"),
     "groups": (
         groups("a", "b", "c", "d", "e"),
         groups("a", "b", "c", "d", "e", "f"),
@@ -750,80 +624,50 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "instance_group_name has 65 characters",
     ),
     "group's name, printable": (groups("a b"), groups("a\tb"), '"a\\tb" cannot be the name'),
-    "hyperparameters": (
-        {"hyperparameters": many(100, 1)},
-        {"hyperparameters": many(101, 1)},
-        "hyperparameters has 101 entries",
+    "hyperparameters": hyperparameters(
+        many(100, 1), many(101, 1), "hyperparameters has 101 entries"
     ),
-    "hyperparameter's name": (
-        {"hyperparameters": {"a" * 256: 1}},
-        {"hyperparameters": {"a" * 257: 1}},
-        "has 257 characters",
+    "hyperparameter's name": hyperparameters({"a" * 256: 1}, {"a" * 257: 1}, "has 257 characters"),
+    "hyperparameter's short name": hyperparameters(
+        {"a": 1}, {"": 1}, '"" cannot be the name of a hyperparameter'
     ),
-    "hyperparameter's short name": (
-        {"hyperparameters": {"a": 1}},
-        {"hyperparameters": {"": 1}},
-        '"" cannot be the name of a hyperparameter',
+    "hyperparameter's printable name": hyperparameters(
+        {"a b-c.é": 1}, {"a\n": 1}, '"a\\n" cannot be the name of a hyperparameter'
     ),
-    "hyperparameter's printable name": (
-        {"hyperparameters": {"a b-c.é": 1}},
-        {"hyperparameters": {"a\n": 1}},
-        '"a\\n" cannot be the name of a hyperparameter',
+    "hyperparameter that is no variable": hyperparameters(
+        {"a:b": 1}, {"a=b": 1}, '"a=b" cannot be the name of a hyperparameter'
     ),
-    "hyperparameter that is no variable": (
-        {"hyperparameters": {"a:b": 1}},
-        {"hyperparameters": {"a=b": 1}},
-        '"a=b" cannot be the name of a hyperparameter',
-    ),
-    "hyperparameter of the toolkit": (
-        {"hyperparameters": {"my_sagemaker_x": 1}},
-        {"hyperparameters": {"sagemaker_x": 1}},
-        "has a name that SageMaker's toolkit keeps",
+    "hyperparameter of the toolkit": hyperparameters(
+        {"my_sagemaker_x": 1}, {"sagemaker_x": 1}, "has a name that SageMaker's toolkit keeps"
     ),
     "hyperparameter of the tuner": (
         {"hyperparameters": {"tuning_objective_metric": 1}},
         {"hyperparameters": {"_tuning_objective_metric": 1}},
         "has a name that SageMaker's toolkit keeps",
     ),
-    "hyperparameter's length": (
-        {"hyperparameters": {"a": "x" * 2498}},
-        {"hyperparameters": {"a": "x" * 2499}},
-        "hyperparameters 'a' has 2501 characters",
+    "hyperparameter's length": hyperparameters(
+        {"a": "x" * 2498}, {"a": "x" * 2499}, "hyperparameters 'a' has 2501 characters"
     ),
     "hyperparameter's text": (
         {"hyperparameters": {"a": "x\n\u0001\ud7ff\ue000"}},
         {"hyperparameters": {"a": "x\0"}},
         'the hyperparameter "a" holds a character that no variable can hold',
     ),
-    "text in a list": (
-        {"hyperparameters": {"a": [["x"]]}},
-        {"hyperparameters": {"a": ["x", ["\ud800"]]}},
-        "no variable can hold",
+    "text in a list": hyperparameters(
+        {"a": [["x"]]}, {"a": ["x", ["\ud800"]]}, "no variable can hold"
     ),
-    "text in a mapping": (
-        {"hyperparameters": {"a": {"b": "x"}}},
-        {"hyperparameters": {"a": {"b": "\udfff"}}},
-        "no variable can hold",
+    "text in a mapping": hyperparameters(
+        {"a": {"b": "x"}}, {"a": {"b": "\udfff"}}, "no variable can hold"
     ),
-    "key of a mapping": (
-        {"hyperparameters": {"a": {"b": 1}}},
-        {"hyperparameters": {"a": {"b\0": 1}}},
-        "no variable can hold",
-    ),
-    "variables": (
-        {"environment": many(100, "")},
-        {"environment": many(101, "")},
-        "101 environment",
-    ),
+    "key of a mapping": hyperparameters({"a": {"b": 1}}, {"a": {"b\0": 1}}, "no variable can hold"),
+    "variables": environment(many(100, ""), many(101, ""), "101 environment"),
     "variables beside a token": (
         {**data_group(), "environment": many(99, "")},
         {**data_group(), "environment": many(100, "")},
         "100 environment",
     ),
-    "variables beside a secret": (
-        {"environment": many(99, ""), "secrets": {"KEY": "env"}},
-        {"environment": many(100, ""), "secrets": {"KEY": "env"}},
-        "100 environment",
+    "variables beside a secret": environment(
+        many(99, ""), many(100, ""), "100 environment", secrets={"KEY": "env"}
     ),
     "variables of a program": (
         no_script(image_uri="image:1", environment={**many(99, ""), "RANK": "0"}),
@@ -845,58 +689,34 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"distribution": Jax(), "environment": {"JAX_NUM_PROCESSES": "1"}},
         "JAX_NUM_PROCESSES is set by Launcher itself",
     ),
-    "secret of hosts": (
-        {"secrets": {"MY_ADDR": "env"}},
-        {"secrets": {"MASTER_ADDR": "env"}},
-        "so the secret would be lost",
+    "secret of hosts": of(
+        "secrets", {"MY_ADDR": "env"}, {"MASTER_ADDR": "env"}, "so the secret would be lost"
     ),
-    "variable's name": (
-        {"environment": {"_" * 512: ""}},
-        {"environment": {"_" * 513: ""}},
-        "has 513 characters",
+    "variable's name": environment({"_" * 512: ""}, {"_" * 513: ""}, "has 513 characters"),
+    "variable's text": environment(
+        {"A": "x" * 512}, {"A": "x" * 513}, "environment 'A' has 513 characters"
     ),
-    "variable's text": (
-        {"environment": {"A": "x" * 512}},
-        {"environment": {"A": "x" * 513}},
-        "environment 'A' has 513 characters",
+    "variable's content": environment(
+        {"A": "\n"}, {"A": "\0"}, "the environment variable A holds a character"
     ),
-    "variable's content": (
-        {"environment": {"A": "\n"}},
-        {"environment": {"A": "\0"}},
-        "the environment variable A holds a character",
-    ),
-    "variable of ours": (
-        {"environment": {"LAUNCHER_TOKENS": ""}},
-        {"environment": {"LAUNCHER_TOKEN": ""}},
-        "LAUNCHER_TOKEN is set by Launcher itself",
+    "variable of ours": environment(
+        {"LAUNCHER_TOKENS": ""}, {"LAUNCHER_TOKEN": ""}, "LAUNCHER_TOKEN is set by Launcher itself"
     ),
     "tags": ({"tags": many(50, "")}, {"tags": many(51, "")}, "tags has 51 entries"),
-    "tag's key": (
-        {"tags": {"a" * 128: ""}},
-        {"tags": {"a" * 129: ""}},
-        "Key has 129 characters",
-    ),
+    "tag's key": of("tags", {"a" * 128: ""}, {"a" * 129: ""}, "Key has 129 characters"),
     "tag of AWS": ({"tags": {"awsome": ""}}, {"tags": {"AWS:x": ""}}, "a prefix that AWS keeps"),
-    "tag's value": (
-        {"tags": {"a": "x" * 256}},
-        {"tags": {"a": "x" * 257}},
-        "Value has 257 characters",
-    ),
+    "tag's value": of("tags", {"a": "x" * 256}, {"a": "x" * 257}, "Value has 257 characters"),
     "metrics": (
         {"metric_definitions": [MetricDefinition("a", "(x)")] * 40},
         {"metric_definitions": [MetricDefinition("a", "(x)")] * 41},
         "metric_definitions has 41 entries",
     ),
     "metric's name": (metric("a" * 255), metric("a" * 256), "Name has 256 characters"),
-    "metric's expression": (
-        metric(regex="(x)" + "x" * 497),
-        metric(regex="(x)" + "x" * 498),
-        "Regex has 501 characters",
+    "metric's expression": of(
+        "regex", "(x)" + "x" * 497, "(x)" + "x" * 498, "Regex has 501 characters", metric
     ),
-    "metric's short expression": (
-        metric(regex="()"),
-        metric(regex=""),
-        'the expression of metric "loss" has no group: ',
+    "metric's short expression": of(
+        "regex", "()", "", 'the expression of metric "loss" has no group: ', metric
     ),
     "metric's group": (metric(regex="(a)(b)"), metric(regex="a"), "has no group: a"),
     "metric's syntax": (metric(regex="(a)"), metric(regex="(a"), "is not a regular expression"),
@@ -914,16 +734,8 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         network(1, 1, "a" * 32),
         "security_group_ids[0] has 33 characters",
     ),
-    "image": (
-        {"image_uri": "x" * 255},
-        {"image_uri": "x" * 256},
-        "image_uri has 256 characters",
-    ),
-    "image's characters": (
-        {"image_uri": "a/b:c"},
-        {"image_uri": "a b"},
-        '"a b" cannot be an image',
-    ),
+    "image": of("image_uri", "x" * 255, "x" * 256, "image_uri has 256 characters"),
+    "image's characters": of("image_uri", "a/b:c", "a b", '"a b" cannot be an image'),
     "role's name": ({"role": "a" * 64}, {"role": "a" * 65}, "is neither the name nor the ARN"),
     "role's ARN": (
         {"role": "arn:aws-cn:iam::111122223333:role/path/x"},
@@ -935,79 +747,43 @@ LIMITS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"source_dir": "code", "entry_point": "a/../../train.py"},
         "is outside source_dir",
     ),
-    "script deep inside": (
-        {"source_dir": "code", "entry_point": "a/b/../../train.py"},
-        {"source_dir": "code", "entry_point": "/train.py"},
-        "is outside source_dir",
+    "script deep inside": of(
+        "entry_point", "a/b/../../train.py", "/train.py", "is outside source_dir", source_dir="code"
     ),
-    "script of its own": (
-        {"entry_point": "../train.py"},
-        {"entry_point": "../train.txt"},
-        "is not a Python file",
-    ),
+    "script of its own": of("entry_point", "../train.py", "../train.txt", "is not a Python file"),
     "input mode": ({"input_mode": "Pipe"}, {"input_mode": "pipe"}, "is not a known input_mode"),
     "output": ({"output_path": S3}, {"output_path": "s3://b"}, '"s3://b" is not the URI of data'),
-    "code": (
-        {"code_location": "file:///x"},
-        {"code_location": "file://"},
-        "is not the URI of data",
-    ),
-    "channels of a program": (
-        no_script(image_uri="image:1", inputs=many(20, S3)),
-        no_script(image_uri="image:1", inputs=many(21, S3)),
-        "21 channels",
+    "code": of("code_location", "file:///x", "file://", "is not the URI of data"),
+    "channels of a program": of(
+        "inputs", many(20, S3), many(21, S3), "21 channels", no_script, image_uri="image:1"
     ),
     "channel called code": (
         no_script(image_uri="image:1", inputs={"code": S3}),
         {"inputs": {"code": S3}},
         "is reserved for the code",
     ),
-    "channels": (
-        {"inputs": many(19, S3)},
-        {"inputs": many(20, S3)},
-        "20 channels",
-    ),
+    "channels": of("inputs", many(19, S3), many(20, S3), "20 channels"),
     "channel's name": (
         {"inputs": {"aZ9._-" + "a" * 58: S3}},
         {"inputs": {"aZ9._-" + "a" * 59: S3}},
         "ChannelName has 65 characters",
     ),
-    "channel of the code": (
-        {"inputs": {"Code": S3}},
-        {"inputs": {"code": S3}},
-        "is reserved for the code",
-    ),
+    "channel of the code": of("inputs", {"Code": S3}, {"code": S3}, "is reserved for the code"),
     "URI's length": (
         channel(s3_data=S3 + "x" * (1024 - len(S3))),
         channel(s3_data=S3 + "x" * (1025 - len(S3))),
         "s3_data has 1025 characters",
     ),
-    "bucket": (
-        channel(s3_data="s3://a.b"),
-        channel(s3_data="s3://a_b"),
-        '"s3://a_b" is not the URI of data',
-    ),
+    "bucket": of("s3_data", "s3://a.b", "s3://a_b", '"s3://a_b" is not the URI of data', channel),
     "distribution of a channel": (
         channel(distribution="ShardedByS3Key"),
         channel(distribution="Sharded"),
         "'Sharded' is not a known distribution",
     ),
     "compression": (channel(compression="None"), channel(compression="Zip"), "compression"),
-    "record_wrapping": (
-        channel(record_wrapping="RecordIO"),
-        channel(record_wrapping="Record"),
-        "record_wrapping",
-    ),
-    "s3_data_type": (
-        channel(s3_data_type="ManifestFile"),
-        channel(s3_data_type="Manifest"),
-        "s3_data_type",
-    ),
-    "channel's input mode": (
-        channel(input_mode="FastFile"),
-        channel(input_mode="Fast"),
-        "input_mode",
-    ),
+    "record_wrapping": of("record_wrapping", "RecordIO", "Record", "record_wrapping", channel),
+    "s3_data_type": of("s3_data_type", "ManifestFile", "Manifest", "s3_data_type", channel),
+    "channel's input mode": of("input_mode", "FastFile", "Fast", "input_mode", channel),
     "attributes": (
         channel(s3_data_type="AugmentedManifestFile", attribute_names=("a",)),
         channel(s3_data_type="AugmentedManifestFile"),
