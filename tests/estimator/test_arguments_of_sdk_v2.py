@@ -39,26 +39,35 @@ HOOK = {"S3OutputPath": S3, "CollectionConfigurations": [{"CollectionName": "los
 RULE = {"RuleConfigurationName": "a", "RuleEvaluatorImage": IMAGE}
 PLACEMENT = {"EnableMultipleJobs": True}
 
+#: argument: (where it stands in the request, what is given and stands there)
+AS_GIVEN: dict[str, tuple[str, Any]] = {
+    "instance_count": ("ResourceConfig.InstanceCount", 3),
+    "volume_size": ("ResourceConfig.VolumeSizeInGB", 99),
+    "volume_kms_key": ("ResourceConfig.VolumeKmsKeyId", KEY),
+    "keep_alive_period_in_seconds": ("ResourceConfig.KeepAlivePeriodInSeconds", 600),
+    "training_plan": ("ResourceConfig.TrainingPlanArn", PLAN),
+    "instance_placement_config": ("ResourceConfig.InstancePlacementConfig", PLACEMENT),
+    "max_run": ("StoppingCondition.MaxRuntimeInSeconds", 60),
+    "max_retry_attempts": ("RetryStrategy.MaximumRetryAttempts", 2),
+    "input_mode": ("AlgorithmSpecification.TrainingInputMode", "FastFile"),
+    "output_kms_key": ("OutputDataConfig.KmsKeyId", KEY),
+    "encrypt_inter_container_traffic": ("EnableInterContainerTrafficEncryption", True),
+    "enable_network_isolation": ("EnableNetworkIsolation", True),
+    "enable_session_tag_chaining": ("SessionChainingConfig.EnableSessionTagChaining", False),
+    "enable_sagemaker_metrics": ("AlgorithmSpecification.EnableSageMakerMetricsTimeSeries", True),
+    "environment": ("Environment", {"A": "1"}),
+    "enable_infra_check": ("InfraCheckConfig.EnableInfraCheck", True),
+    "enable_remote_debug": ("RemoteDebugConfig.EnableRemoteDebug", True),
+    "debugger_hook_config": ("DebugHookConfig", HOOK),
+    "rules": ("DebugRuleConfigurations", [RULE]),
+    "tensorboard_output_config": ("TensorBoardOutputConfig", {"S3OutputPath": S3}),
+}
 #: argument: (how it is given, where it stands in the request, what stands there)
 SENT: dict[str, tuple[dict[str, Any], str, Any]] = {
+    **{name: ({name: value}, place, value) for name, (place, value) in AS_GIVEN.items()},
     "role": ({}, "RoleArn", ROLE),
     "image_uri": ({}, "AlgorithmSpecification.TrainingImage", IMAGE),
     "instance_type": ({}, "ResourceConfig.InstanceType", "ml.c5.xlarge"),
-    "instance_count": ({"instance_count": 3}, "ResourceConfig.InstanceCount", 3),
-    "volume_size": ({"volume_size": 99}, "ResourceConfig.VolumeSizeInGB", 99),
-    "volume_kms_key": ({"volume_kms_key": KEY}, "ResourceConfig.VolumeKmsKeyId", KEY),
-    "keep_alive_period_in_seconds": (
-        {"keep_alive_period_in_seconds": 600},
-        "ResourceConfig.KeepAlivePeriodInSeconds",
-        600,
-    ),
-    "training_plan": ({"training_plan": PLAN}, "ResourceConfig.TrainingPlanArn", PLAN),
-    "instance_placement_config": (
-        {"instance_placement_config": PLACEMENT},
-        "ResourceConfig.InstancePlacementConfig",
-        PLACEMENT,
-    ),
-    "max_run": ({"max_run": 60}, "StoppingCondition.MaxRuntimeInSeconds", 60),
     "max_wait": (SPOT, "StoppingCondition.MaxWaitTimeInSeconds", 90_000),
     "use_spot_instances": (SPOT, "EnableManagedSpotTraining", True),
     "checkpoint_s3_uri": ({"checkpoint_s3_uri": S3}, "CheckpointConfig.S3Uri", f"{S3}/"),
@@ -67,18 +76,7 @@ SENT: dict[str, tuple[dict[str, Any], str, Any]] = {
         "CheckpointConfig.LocalPath",
         "/opt/ml/saved",
     ),
-    "max_retry_attempts": (
-        {"max_retry_attempts": 2},
-        "RetryStrategy.MaximumRetryAttempts",
-        2,
-    ),
-    "input_mode": (
-        {"input_mode": "FastFile"},
-        "AlgorithmSpecification.TrainingInputMode",
-        "FastFile",
-    ),
     "output_path": ({}, "OutputDataConfig.S3OutputPath", "s3://my-bucket/output"),
-    "output_kms_key": ({"output_kms_key": KEY}, "OutputDataConfig.KmsKeyId", KEY),
     "disable_output_compression": (
         {"disable_output_compression": True},
         "OutputDataConfig.CompressionType",
@@ -87,21 +85,6 @@ SENT: dict[str, tuple[dict[str, Any], str, Any]] = {
     "tags": ({"tags": [{"Key": "a", "Value": "b"}]}, "Tags.0.Value", "b"),
     "subnets": (VPC, "VpcConfig.Subnets", ["subnet-1"]),
     "security_group_ids": (VPC, "VpcConfig.SecurityGroupIds", ["sg-1"]),
-    "encrypt_inter_container_traffic": (
-        {"encrypt_inter_container_traffic": True},
-        "EnableInterContainerTrafficEncryption",
-        True,
-    ),
-    "enable_network_isolation": (
-        {"enable_network_isolation": True},
-        "EnableNetworkIsolation",
-        True,
-    ),
-    "enable_session_tag_chaining": (
-        {"enable_session_tag_chaining": False},
-        "SessionChainingConfig.EnableSessionTagChaining",
-        False,
-    ),
     "model_uri": (
         {"model_uri": S3},
         "InputDataConfig.0",
@@ -128,12 +111,6 @@ SENT: dict[str, tuple[dict[str, Any], str, Any]] = {
         "AlgorithmSpecification.MetricDefinitions.0",
         {"Name": "loss", "Regex": "(x)"},
     ),
-    "enable_sagemaker_metrics": (
-        {"enable_sagemaker_metrics": True},
-        "AlgorithmSpecification.EnableSageMakerMetricsTimeSeries",
-        True,
-    ),
-    "environment": ({"environment": {"A": "1"}}, "Environment", {"A": "1"}),
     "hyperparameters": ({"hyperparameters": {"a": "x"}}, "HyperParameters.a", '"x"'),
     "code_location": (
         {"code_location": "s3://my-bucket/code"},
@@ -160,18 +137,6 @@ SENT: dict[str, tuple[dict[str, Any], str, Any]] = {
         "AlgorithmSpecification.TrainingImageConfig.TrainingRepositoryAuthConfig",
         {"TrainingRepositoryCredentialsProviderArn": LAMBDA},
     ),
-    "enable_infra_check": (
-        {"enable_infra_check": True},
-        "InfraCheckConfig.EnableInfraCheck",
-        True,
-    ),
-    "enable_remote_debug": (
-        {"enable_remote_debug": True},
-        "RemoteDebugConfig.EnableRemoteDebug",
-        True,
-    ),
-    "debugger_hook_config": ({"debugger_hook_config": HOOK}, "DebugHookConfig", HOOK),
-    "rules": ({"rules": [RULE]}, "DebugRuleConfigurations", [RULE]),
     "profiler_config": (
         {"profiler_config": {"ProfilingIntervalInMilliseconds": 500}},
         "ProfilerConfig",
@@ -181,11 +146,6 @@ SENT: dict[str, tuple[dict[str, Any], str, Any]] = {
         {"disable_profiler": True},
         "ProfilerConfig",
         {"DisableProfiler": True},
-    ),
-    "tensorboard_output_config": (
-        {"tensorboard_output_config": {"S3OutputPath": S3}},
-        "TensorBoardOutputConfig",
-        {"S3OutputPath": S3},
     ),
     "model_dir": ({"model_dir": S3}, "HyperParameters.model_dir", f'"{S3}"'),
     "base_job_name": ({}, "TrainingJobName", "job-1"),

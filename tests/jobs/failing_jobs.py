@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from launcher.shared import visible_gpus
 
+ALONE = "algo-1 (homogeneousCluster)"
+DATA = "algo-1 (data_group)"
 ONE = """\
 entry_point: train.py
 source_dir: .
@@ -47,15 +49,15 @@ def samples():
 class FailingJob:
     """A job and its failure. host: "algo-1 (group)". cause, fix: parts of what is shown.
 
-    once: words of the failure that nothing repeats; empty where its own lines do. brief: what is
-    shown of it where the logs of other hosts are not read; empty for the same.
+    once: words of the failure that nothing repeats; None for the cause, empty where its own lines
+    do. brief: what is shown of it where the logs of other hosts are not read; empty for the same.
     """
 
     train: str = READS
-    host: str
+    host: str = ALONE
     cause: str
-    fix: str | None
-    once: str
+    fix: str | None = None
+    once: str | None = None
     brief: str = ""
     job: str = ONE
     files: dict[str, str] = field(default_factory=dict)
@@ -64,37 +66,23 @@ class FailingJob:
 def of_sample(line: str, **more: object) -> FailingJob:
     """A failure while a sample is prepared, on the data host."""
     made = DATASET.replace("LINE", line)
-    return FailingJob(job=TWO, files={"pipeline.py": made}, **more)  # type: ignore[arg-type]
+    return FailingJob(job=TWO, files={"pipeline.py": made}, host=DATA, **more)  # type: ignore[arg-type]
 
 
-ALONE = "algo-1 (homogeneousCluster)"
-DATA = "algo-1 (data_group)"
 #: Those of docs/troubleshooting.md.
 TWENTY = {
     "an exception": FailingJob(
         train="def step():\n    raise ValueError('no such luck')\n\nstep()\n",
-        host=ALONE,
         cause="ValueError: no such luck",
-        fix=None,
-        once="ValueError: no such luck",
     ),
     "a text for sys.exit": FailingJob(
         train="import sys\nsys.exit('the learning rate must be positive')\n",
-        host=ALONE,
         cause="the learning rate must be positive",
-        fix=None,
         once="must be positive",
     ),
-    "an exit code": FailingJob(
-        train="import sys\nsys.exit(7)\n",
-        host=ALONE,
-        cause="exit code 7",
-        fix=None,
-        once="exit code 7",
-    ),
+    "an exit code": FailingJob(train="import sys\nsys.exit(7)\n", cause="exit code 7"),
     "a missing package": FailingJob(
         train="import tinm\n",
-        host=ALONE,
         cause="ModuleNotFoundError: No module named 'tinm'",
         fix="add tinm to requirements.txt",
         once="No module named",
@@ -111,7 +99,6 @@ TWENTY = {
         job=ONE + "hyperparameters: {epohcs: 3}\n",
         train="import argparse\nparser = argparse.ArgumentParser()\n"
         "parser.add_argument('--epochs', type=int)\nparser.parse_args()\n",
-        host=ALONE,
         cause="unrecognized arguments: --epohcs 3",
         fix="hyperparameters become the script's arguments",
         once="unrecognized arguments",
@@ -119,42 +106,32 @@ TWENTY = {
     "a mistake of syntax in a module": FailingJob(
         train="import model\n",
         files={"model.py": "def build(:\n"},
-        host=ALONE,
         cause="SyntaxError",
         fix="correct the line",
-        once="SyntaxError",
     ),
     "a channel that the job does not have": FailingJob(
         train="import os\nos.environ['SM_CHANNEL_VALID']\n",
-        host=ALONE,
         cause="KeyError: 'SM_CHANNEL_VALID'",
         fix="add the channel to the inputs of the job",
         once="KeyError",
     ),
     "a file of a channel that is not there": of_sample(
         "open('/opt/ml/input/data/digits/x.png')",
-        host=DATA,
         cause="FileNotFoundError: [Errno 2] No such file or directory: '/opt/ml/input/data/digits",
         fix="read channels from the folders that SM_CHANNEL_<NAME> names",
         once="FileNotFoundError",
     ),
     "a sample that is None": of_sample(
         "if index == 7: return None",
-        host=DATA,
         cause="number 4 of the 4 samples of a batch is None (samples 4, 5, 6, 7)",
         fix="let `__getitem__` return a value for each index",
         once="is None",
     ),
     "a sample that raises": of_sample(
-        "if index == 7: raise RuntimeError('bad pixels')",
-        host=DATA,
-        cause="RuntimeError: bad pixels",
-        fix=None,
-        once="RuntimeError: bad pixels",
+        "if index == 7: raise RuntimeError('bad pixels')", cause="RuntimeError: bad pixels"
     ),
     "a sample that kills its worker": of_sample(
         "if index == 7: os.kill(os.getpid(), signal.SIGSEGV)",
-        host=DATA,
         cause="killed by SIGSEGV, repeatedly: data workers died while they prepared a batch",
         fix="a native library has crashed",
         once="repeatedly",
@@ -165,26 +142,18 @@ TWENTY = {
         files={"pipeline.py": "def samples():\n    raise OSError('the index is empty')\n"},
         host=DATA,
         cause="OSError: the index is empty",
-        fix=None,
-        once="OSError: the index is empty",
     ),
     "a signal": FailingJob(
         train="import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n",
-        host=ALONE,
         cause="killed by SIGSEGV",
         fix="PYTHONFAULTHANDLER",
         once="SIGSEGV",
     ),
     "no memory": FailingJob(
-        train="bytearray(1 << 60)\n",
-        host=ALONE,
-        cause="MemoryError",
-        fix="memory has most likely run out",
-        once="MemoryError",
+        train="bytearray(1 << 60)\n", cause="MemoryError", fix="memory has most likely run out"
     ),
     "the killer of processes": FailingJob(
         train="import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
-        host=ALONE,
         cause="killed by SIGKILL",
         fix="find out what has killed",
         once="SIGKILL",
@@ -193,7 +162,6 @@ TWENTY = {
         job=ONE + "inputs: {digits: file://data}\n",
         files={"data/x.txt": "1\n"},
         train="import os\nopen(os.environ['SM_CHANNEL_DIGITS'] + '/y.txt', 'w')\n",
-        host=ALONE,
         cause="OSError: [Errno 30] Read-only file system",
         fix="channels are read-only",
         once="Read-only file system",
@@ -202,15 +170,11 @@ TWENTY = {
         job=ONE + "distribution: {data_parallel: {processes_per_host: 2}}\n",
         train="import os, time\nimport torch.distributed as dist\ndist.init_process_group('gloo')\n"
         "if os.environ['RANK'] == '1':\n    raise ValueError('no such luck')\ndist.barrier()\n",
-        host=ALONE,
         cause="ValueError: no such luck",
-        fix=None,
-        once="ValueError: no such luck",
     ),
     "a requirement that does not exist": FailingJob(
         train="print('never')\n",
         files={"requirements.txt": "--no-index\ntinm\n"},
-        host=ALONE,
         cause="pip could not install requirements.txt: exit code 1",
         fix="pip install -r",
         once="exit code 1",
@@ -227,7 +191,6 @@ instance_groups:
         train="import time\ntime.sleep(600)\n",
         host="algo-1 (servers)",
         cause="ValueError: no port (the command ended before training did: exit code 1)",
-        fix=None,
         once="the command ended",
     ),
 }
@@ -245,7 +208,7 @@ sys.exit(1)
 def of_own_file(text: str, cause: str) -> FailingJob:
     """A script that writes the cause of its failure itself."""
     train = OWN_FILE.format(text=text)
-    return FailingJob(train=train, host=ALONE, cause=cause, fix=None, once="")
+    return FailingJob(train=train, cause=cause, once="")
 
 
 OTHERS = {
@@ -260,7 +223,6 @@ OTHERS = {
     "too many open files": FailingJob(
         train="import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))\nopened = []\n"
         "while True: opened.append(open('/dev/null'))",
-        host=ALONE,
         cause="OSError: [Errno 24] Too many open files: '/dev/null'",
         fix="RLIMIT_NOFILE",
         once="Errno 24",
@@ -269,7 +231,6 @@ OTHERS = {
 if not visible_gpus(os.environ):
     OTHERS["a GPU that this machine has not"] = FailingJob(
         train="raise AssertionError('Torch not compiled with CUDA enabled')",
-        host=ALONE,
         cause="AssertionError: Torch not compiled with CUDA enabled (this machine has no GPU)",
         fix="'cuda' if torch.cuda.is_available() else 'cpu'",
         once="(this machine has no GPU)",

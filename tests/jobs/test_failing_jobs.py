@@ -40,9 +40,10 @@ def test_a_failure_has_one_cause_on_every_screen(terminal, case):
     below = result.stdout[result.stdout.index("\nCause") :].splitlines()[1:]
     assert len(below) <= 18
     talk = [line for line in result.stderr.splitlines() if " | " not in line]  # not the programs'
-    if case.once:
-        assert case.once in cause
-        assert case.once not in "\n".join(talk) + result.stdout.replace(headline, "", 1)
+    once = case.cause if case.once is None else case.once
+    if once:
+        assert once in cause
+        assert once not in "\n".join(talk) + result.stdout.replace(headline, "", 1)
     attempts = [line[9:] for line in below[[line[:3] for line in below].index("Try") :]]
     assert attempts[-1].startswith("launcher logs job-1")
     assert len(attempts) == (1 if case.fix is None else 2)
