@@ -25,7 +25,7 @@ from launcher.parallel.profiling import (
     repeated,
     unmaterialised,
 )
-from launcher.shared import Link, Objective, ParallelDims, PartitionFile, Schedule
+from launcher.shared import Link, ParallelDims, PartitionFile
 from launcher.trainers.batches import by_name
 from launcher.trainers.footprint import states_per_parameter
 from launcher.trainers.task import Batch, Task, make_task
@@ -33,52 +33,19 @@ from launcher.trainers.task_process import print_progress, serve
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionJob:
-    """One partitioning request.
+class PartitionJob(PartitionQuestion):
+    """One partitioning request, with the fields of `task_process` that are not read here.
 
-    replicas: the number of data-parallel replicas that share the task's batch. shard_degree: those
-        that share a stage.
+    replicas: the number of data-parallel replicas that share the task's batch.
     link: the link between stages; None to measure it.
-    output: the path or descriptor of the file to write.
-    lifeline: the descriptor of a pipe; the process group is killed when its other end is closed.
-
-    The other fields are as in PartitionQuestion.
     """
 
-    task: str
     source_dir: str
     output: str | int
-    partitions: int
-    microbatches: int
+    lifeline: int | None = None
     hyperparameters: Mapping[str, Any]
-    replicas: int = 1
-    shard_degree: int = 1
-    virtual_stages: int = 1
-    schedule: str = "interleaved"
-    objective: str = "speed"
-    memory_cap: int | None = None
-    precision: str | None = None
-    recomputed: tuple[str, ...] = ()
     profile: str = "measured"
     link: Mapping[str, Any] | None = None
-    lifeline: int | None = None
-
-    @property
-    def question(self) -> PartitionQuestion:
-        """The question for the partitioner. Raises ParallelError."""
-        return PartitionQuestion(
-            partitions=self.partitions,
-            microbatches=self.microbatches,
-            replicas=self.replicas,
-            shard_degree=self.shard_degree,
-            objective=Objective(self.objective),
-            schedule=Schedule(self.schedule),
-            virtual_stages=self.virtual_stages,
-            memory_cap=self.memory_cap,
-            precision=self.precision,
-            recomputed=tuple(self.recomputed),
-            task=self.task,
-        )
 
 
 def main() -> int:
@@ -88,7 +55,6 @@ def main() -> int:
 
 def answer(request: PartitionJob) -> PartitionFile:
     """Return the best partition of a task's model. Raises ParallelError and the task's errors."""
-    question = request.question
     task = make_task(request.task, request.hyperparameters)
     kind = ProfileKind(request.profile)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -108,7 +74,7 @@ def answer(request: PartitionJob) -> PartitionFile:
         )
     )
     print_progress(f"{len(found[0].modules)} modules at which a stage can begin")
-    return decide(found, here, _link(request), question)
+    return decide(found, here, _link(request), request)
 
 
 def _build(task: Task, request: PartitionJob, kind: ProfileKind) -> tuple[nn.Module, Sample]:

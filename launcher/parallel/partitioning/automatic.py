@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -100,8 +99,8 @@ def _decide(
 
 
 def _matches(earlier: PartitionFile, here: Fingerprint, question: PartitionQuestion) -> bool:
-    names = [each.name for each in dataclasses.fields(question) if each.name != "task"]
-    same = all(getattr(earlier, name) == getattr(question, name) for name in names)
+    asked = question.settings.items()
+    same = all(getattr(earlier, name) == value for name, value in asked if name != "task")
     return same and earlier.fingerprint == here
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -40,6 +40,7 @@ class PartitionQuestion:
     """The settings that a model is partitioned for. memory_cap: bytes allowed per rank.
 
     replicas: of the model, which average their gradients. shard_degree: those that share a stage.
+    objective, schedule: also by their names.
     """
 
     partitions: int
@@ -55,6 +56,9 @@ class PartitionQuestion:
     task: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "objective", Objective(self.objective))
+        object.__setattr__(self, "schedule", Schedule(self.schedule))
+        object.__setattr__(self, "recomputed", tuple(self.recomputed))
         _ = self.orders  # raises for settings that the schedule does not support
 
     @cached_property
@@ -66,6 +70,12 @@ class PartitionQuestion:
             microbatches=self.microbatches,
             virtual_stages=self.virtual_stages,
         )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The fields as a partition file has them."""
+        named = {each.name: getattr(self, each.name) for each in fields(PartitionQuestion)}
+        return {**named, "objective": self.objective.value, "schedule": self.schedule.value}
 
     @property
     def cap(self) -> float:
@@ -88,18 +98,8 @@ def decide(
     steps = [each.step for each in repeats]
     spread = step_spread(chain, question.orders, cuts.places, found.stages)
     return PartitionFile(
-        task=question.task,
+        **question.settings,
         fingerprint=fingerprint,
-        objective=question.objective.value,
-        partitions=question.partitions,
-        virtual_stages=question.virtual_stages,
-        microbatches=question.microbatches,
-        replicas=question.replicas,
-        shard_degree=question.shard_degree,
-        schedule=question.schedule.value,
-        memory_cap=question.memory_cap,
-        precision=question.precision,
-        recomputed=question.recomputed,
         profile=profile.kind.value,
         device=profile.device,
         runs=profile.runs,
