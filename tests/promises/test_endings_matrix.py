@@ -12,8 +12,9 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import pytest
 from endings_injuries import (
@@ -62,141 +63,73 @@ class Cell:
 # The matrix ----------------------------------------------------------------------------------
 
 
-def in_ranks(cause: str, reason: str, fault: str = "", **options: object) -> list[Cell]:
+def cell(cause: str, who: str, play: Callable[..., Any], **more: Any) -> Cell:
+    return Cell(cause=cause, who=who, play=partial(play, who=who), **more)
+
+
+def in_each_rank(cause: str, play: Callable[..., Any], reason: str) -> list[Cell]:
+    """An injury of rank 0, and of the other one."""
+    return [cell(cause, who, play, reason=re.escape(host) + reason) for who, host in RANKS.items()]
+
+
+def in_ranks(cause: str, reason: str, **options: object) -> list[Cell]:
     """A fault of the script, in rank 0 and in the other one."""
-    return [
-        Cell(
-            cause=cause,
-            who=who,
-            play=partial(misbehaving, cause=fault or cause, who=who, **options),
-            reason=re.escape(host) + reason,
-        )
-        for who, host in RANKS.items()
-    ]
+    return in_each_rank(cause, partial(misbehaving, cause=cause, **options), reason)
 
 
 def in_worker(cause: str, reason: str, fault: str = "", **options: object) -> Cell:
     """A fault of the dataset, on a data host; it reaches the first rank that needs the batch."""
-    return Cell(
-        cause=cause,
-        who="worker",
-        play=partial(misbehaving, cause=fault or cause, who="worker", **options),
-        reason=rf"host algo-[34] \(train_group\), rank [01]: .*{reason}",
-    )
+    play = partial(misbehaving, cause=fault or cause, **options)
+    reason = rf"host algo-[34] \(train_group\), rank [01]: .*{reason}"
+    return cell(cause, "worker", play, reason=reason)
 
 
 SAMPLE = r"pipeline:train_set raised {} for sample 5.*\(on data host algo-[12]\)"
 KILLED = r", rank [01]: killed by SIGKILL \(memory was (not )?short: [\d.]+ of [\d.]+ GiB in use\)"
 TERM, KILL = signal.SIGTERM, signal.SIGKILL
+asked, killed = partial(signalled, number=TERM), partial(signalled, number=KILL)
+asked_and_over = partial(signalled_and_over, number=TERM)
+killed_and_over = partial(signalled_and_over, number=KILL)
+OVER: dict[str, Any] = {"status": "Completed"}
+QUICK: dict[str, Any] = {"is_slow": False}
+OTHERS = ("data host init", "leader", "launcher")
 
 CELLS = [
     *in_ranks("exception", ", rank [01]: ValueError: loss is nan\n"),
     in_worker("exception", SAMPLE.format("ValueError")),
     *in_ranks("sys.exit", r", rank [01]: the script called sys\.exit\(3\)"),
     in_worker("sys.exit", SAMPLE.format("SystemExit")),
-    *(
-        Cell(
-            cause="SIGTERM",
-            who=who,
-            play=partial(signalled, number=TERM, who=who),
-            reason=re.escape(host) + ", rank [01]: killed by SIGTERM",
-        )
-        for who, host in RANKS.items()
-    ),
-    Cell(
-        cause="SIGTERM",
-        who="worker",
-        play=partial(signalled_and_over, number=TERM, who="worker"),
-        status="Completed",
-    ),
-    Cell(
-        cause="SIGTERM",
-        who="data host init",
-        play=partial(signalled_and_over, number=TERM, who="data host init"),
-        status="Completed",
-    ),
-    Cell(
-        cause="SIGTERM",
-        who="leader",
-        play=partial(signalled, number=TERM, who="leader"),
+    *in_each_rank("SIGTERM", asked, ", rank [01]: killed by SIGTERM"),
+    cell("SIGTERM", "worker", asked_and_over, **OVER),
+    cell("SIGTERM", "data host init", asked_and_over, **OVER),
+    cell(
+        *("SIGTERM", "leader", asked),
         reason=r"host algo-3 \(train_group\): it was asked to stop \(SIGTERM\), but the others",
         seconds=150,  # it serves the other train host for 110 s
     ),
-    Cell(
-        cause="SIGTERM",
-        who="launcher",
-        play=partial(signalled, number=TERM, who="launcher"),
-        status="Stopped",
-    ),
+    cell("SIGTERM", "launcher", asked, status="Stopped"),
     *(
-        Cell(
-            cause="SIGKILL",
-            who=who,
-            play=partial(signalled, number=KILL, who=who),
-            reason=re.escape(host) + KILLED,
-            is_slow=who == "rank 0",
-        )
-        for who, host in RANKS.items()
+        replace(each, is_slow=each.who == "rank 0")
+        for each in in_each_rank("SIGKILL", killed, KILLED)
     ),
-    Cell(
-        cause="SIGKILL",
-        who="worker",
-        play=partial(signalled_and_over, number=KILL, who="worker"),
-        status="Completed",
-        is_slow=False,
-    ),
-    Cell(
-        cause="SIGKILL",
-        who="data host init",
-        play=partial(signalled, number=KILL, who="data host init"),
+    cell("SIGKILL", "worker", killed_and_over, **OVER, **QUICK),
+    cell(
+        *("SIGKILL", "data host init", killed),
         reason=r"host algo-1 \(data_group\): killed by SIGKILL",
-        is_slow=False,
+        **QUICK,
     ),
-    Cell(
-        cause="  tolerated",
-        who="data host init",
-        play=partial(tolerated, number=KILL, who="data host init"),
-        status="Completed",
-    ),
-    Cell(
-        cause="SIGKILL",
-        who="leader",
-        play=partial(signalled, number=KILL, who="leader"),
-        reason=r"host algo-3 \(train_group\): killed by SIGKILL",
-    ),
-    Cell(
-        cause="SIGKILL",
-        who="launcher",
-        play=partial(signalled, number=KILL, who="launcher"),
+    cell("  tolerated", "data host init", partial(tolerated, number=KILL), **OVER),
+    cell("SIGKILL", "leader", killed, reason=r"host algo-3 \(train_group\): killed by SIGKILL"),
+    cell(
+        *("SIGKILL", "launcher", killed),
         reason=r"the local platform process died \(killed by SIGKILL\)",
-        is_slow=False,
+        **QUICK,
     ),
-    *(
-        Cell(
-            cause="OOM kill",
-            who=who,
-            play=partial(out_of_memory, who=who),
-            reason=re.escape(host) + KILLED,
-        )
-        for who, host in RANKS.items()
-    ),
-    Cell(
-        cause="OOM kill",
-        who="worker",
-        play=partial(out_of_memory, who="worker"),
-        status="Completed",
-    ),
+    *in_each_rank("OOM kill", out_of_memory, KILLED),
+    cell("OOM kill", "worker", out_of_memory, **OVER),
     *in_ranks("MemoryError", ", rank [01]: MemoryError"),
     in_worker("MemoryError", SAMPLE.format("MemoryError")),
-    *(
-        Cell(
-            cause="disk full",
-            who=who,
-            play=partial(on_a_full_disk, who=who),
-            reason=re.escape(host) + r", rank [01]: OSError: .*No space left on device",
-        )
-        for who, host in RANKS.items()
-    ),
+    *in_each_rank("disk full", on_a_full_disk, r", rank [01]: OSError: .*No space left on device"),
     in_worker("disk full", SAMPLE.format("OSError") + ".*", fault="full device"),
     Cell(
         cause="disk full",
@@ -212,16 +145,7 @@ CELLS = [
         torchrun=True,
     ),
     in_worker("hang", f"no progress for {HANG_TIMEOUT} s: .*data loader", torchrun=True),
-    *(
-        Cell(
-            cause="hang",
-            who=who,
-            play=partial(frozen, who=who),
-            status="Stopped",
-            seconds=120,
-        )
-        for who in ("data host init", "leader")
-    ),
+    *(cell("hang", who, frozen, status="Stopped", seconds=120) for who in OTHERS[:2]),
     Cell(cause="hang", who="launcher", play=frozen_for_a_while, status="Completed"),
     *in_ranks("import error", ", rank [01]: ModuleNotFoundError: No module named 'no_such_module'"),
     in_worker("import error", "No module named 'no_such_module'"),
@@ -229,30 +153,18 @@ CELLS = [
     in_worker("missing file", SAMPLE.format("FileNotFoundError")),
 ]
 
-_NO_CODE = "runs no code of the user's"
-_AS_KILLED = "to the kernel and the platform it is the SIGKILL above"
-_REFUSED = "an absent entry point or channel is refused before a start"
+#: Why others cannot meet a cause.
+_OF_OTHERS = {
+    "exception": "runs no code of the user's",
+    "sys.exit": "runs no code of the user's",
+    "OOM kill": "to the kernel and the platform it is the SIGKILL above",
+    "import error": "runs no code of the user's",
+    "missing file": "an absent entry point or channel is refused before a start",
+}
 NO_CELLS = {
-    ("exception", "data host init"): _NO_CODE,
-    ("exception", "leader"): _NO_CODE,
-    ("exception", "launcher"): _NO_CODE,
-    ("sys.exit", "data host init"): _NO_CODE,
-    ("sys.exit", "leader"): _NO_CODE,
-    ("sys.exit", "launcher"): _NO_CODE,
-    ("OOM kill", "data host init"): _AS_KILLED,
-    ("OOM kill", "leader"): _AS_KILLED,
-    ("OOM kill", "launcher"): _AS_KILLED,
+    **{(cause, who): why for cause, why in _OF_OTHERS.items() for who in OTHERS},
     ("disk full", "data host init"): "writes nothing but its failure file, whose room is kept",
     ("disk full", "leader"): "shares the disk that rank 0 fills above",
-    ("import error", "data host init"): _NO_CODE,
-    ("import error", "leader"): _NO_CODE,
-    ("import error", "launcher"): _NO_CODE,
-    (
-        "missing file",
-        "data host init",
-    ): _REFUSED,
-    ("missing file", "leader"): _REFUSED,
-    ("missing file", "launcher"): _REFUSED,
 }
 
 
