@@ -54,6 +54,19 @@ def enabled(**more: Any) -> dict[str, Any]:
     return {"enabled": True, **more}
 
 
+def _pytorch(name: str, arguments: Callable[[Sdk], Arguments], **more: Any) -> Configuration:
+    return Configuration(name=name, estimator="PyTorch", arguments=arguments, **more)
+
+
+def _machine(kind: str = GPU, count: int = 1) -> dict[str, Any]:
+    return {"instance_type": kind, "instance_count": count}
+
+
+def _plain(version: str = "2.2.0", python: str = "py310", *machine: Any) -> dict[str, Any]:
+    """The version of a framework and Python, on one host."""
+    return {"framework_version": version, "py_version": python, **_machine(*machine)}
+
+
 # Distributions on machines ---------------------------------------------------------------------
 
 SMP = {"modelparallel": enabled(parameters={"hybrid_shard_degree": 2})}
@@ -80,9 +93,9 @@ STRATEGIES: dict[str, dict[str, Any] | None] = {
 def _machines(sdk: Sdk, name: str) -> tuple[dict[str, Any], list[Any]]:
     """Return the arguments for the machines, and the groups that a distribution names."""
     if name == "one":
-        return {"instance_type": BIG, "instance_count": 1}, []
+        return _machine(BIG), []
     if name == "two":
-        return {"instance_type": BIG, "instance_count": 2}, []
+        return _machine(BIG, 2), []
     train = sdk.InstanceGroup("train_group", BIG, 2)
     if name == "one group":
         return {"instance_groups": [train]}, []
@@ -93,11 +106,7 @@ def _machines(sdk: Sdk, name: str) -> tuple[dict[str, Any], list[Any]]:
 def _distributions() -> Iterator[Configuration]:
     for strategy in STRATEGIES:
         for machines in ("one", "two", "one group", "two groups"):
-            yield Configuration(
-                name=f"pytorch: {strategy}, {machines}",
-                estimator="PyTorch",
-                arguments=_on(strategy, machines),
-            )
+            yield _pytorch(f"pytorch: {strategy}, {machines}", _on(strategy, machines))
     for version in ("1.6.0", "1.6"):
         yield _of_old_image("PyTorch", version, "py36")
 
@@ -125,10 +134,7 @@ def _of_old_image(estimator: str, version: str, python: str) -> Configuration:
         name=f"{estimator.lower()}: smddp, {version}",
         estimator=estimator,
         arguments=lambda sdk: {
-            "framework_version": version,
-            "py_version": python,
-            "instance_type": "ml.p3.16xlarge",
-            "instance_count": 2,
+            **_plain(version, python, "ml.p3.16xlarge", 2),
             "distribution": {"smdistributed": DDP},
         },
     )
@@ -149,10 +155,7 @@ def _tensorflow() -> Iterator[Configuration]:
                 name=f"tensorflow: {name}, {count}",
                 estimator="TensorFlow",
                 arguments=lambda sdk, distribution=distribution, count=count, image=image: {
-                    "framework_version": image[0],
-                    "py_version": image[1],
-                    "instance_type": BIG,
-                    "instance_count": count,
+                    **_plain(*image, BIG, count),
                     "distribution": distribution,
                 },
             )
@@ -163,10 +166,7 @@ def _tensorflow() -> Iterator[Configuration]:
             name=f"tensorflow: model_dir {name}",
             estimator="TensorFlow",
             arguments=lambda sdk, model_dir=model_dir: {
-                "framework_version": "2.14.1",
-                "py_version": "py310",
-                "instance_type": GPU,
-                "instance_count": 1,
+                **_plain("2.14.1"),
                 "model_dir": model_dir,
             },
         )
@@ -220,19 +220,17 @@ def _inputs() -> Iterator[Configuration]:
             },
             **VPC,
         )
-    yield Configuration(
-        name="inputs: routed to groups",
-        estimator="PyTorch",
-        arguments=_on("mpi", "two groups"),
+    yield _pytorch(
+        "inputs: routed to groups",
+        _on("mpi", "two groups"),
         inputs=lambda sdk: {
             "raw": sdk.TrainingInput(f"{S3}/raw", instance_groups=["data_group"]),
             "all": sdk.TrainingInput(f"{S3}/all", instance_groups=["data_group", "train_group"]),
         },
     )
-    yield Configuration(
-        name="inputs: routed to groups in part",
-        estimator="PyTorch",
-        arguments=_on("smddp", "two groups"),
+    yield _pytorch(
+        "inputs: routed to groups in part",
+        _on("smddp", "two groups"),
         inputs=lambda sdk: {
             "raw": sdk.TrainingInput(f"{S3}/raw", instance_groups=["data_group"]),
             "all": sdk.TrainingInput(f"{S3}/all"),
@@ -241,21 +239,7 @@ def _inputs() -> Iterator[Configuration]:
 
 
 def _with_inputs(name: str, inputs: Callable[[Sdk], Any], **more: Any) -> Configuration:
-    return Configuration(
-        name=f"inputs: {name}",
-        estimator="PyTorch",
-        arguments=lambda sdk: {**_plain(), **more},
-        inputs=inputs,
-    )
-
-
-def _plain() -> dict[str, Any]:
-    return {
-        "framework_version": "2.2.0",
-        "py_version": "py310",
-        "instance_type": GPU,
-        "instance_count": 1,
-    }
+    return _pytorch(f"inputs: {name}", lambda sdk: {**_plain(), **more}, inputs=inputs)
 
 
 # Options ---------------------------------------------------------------------------------------
@@ -338,25 +322,14 @@ TOOLKIT_OPTIONS = (
 
 def _options() -> Iterator[Configuration]:
     for name, more in OPTIONS.items():
-        yield Configuration(
-            name=f"option: {name}",
-            estimator="PyTorch",
-            arguments=lambda sdk, more=more: {**_plain(), **more},
-        )
+        yield _pytorch(f"option: {name}", lambda sdk, more=more: {**_plain(), **more})
     for name in TOOLKIT_OPTIONS:
-        yield Configuration(
-            name=f"smddp option: {name}",
-            estimator="PyTorch",
-            arguments=lambda sdk, name=name: {**_on("smddp", "two")(sdk), **OPTIONS[name]},
-        )
-    yield Configuration(
-        name="smddp option: source in S3",
-        estimator="PyTorch",
-        arguments=lambda sdk: {
-            **_on("smddp", "two")(sdk),
-            "source_dir": f"{S3}/mine/sourcedir.tar.gz",
-        },
-    )
+        yield _smddp_option(name, OPTIONS[name])
+    yield _smddp_option("source in S3", {"source_dir": f"{S3}/mine/sourcedir.tar.gz"})
+
+
+def _smddp_option(name: str, more: Arguments) -> Configuration:
+    return _pytorch(f"smddp option: {name}", lambda sdk: {**_on("smddp", "two")(sdk), **more})
 
 
 # Images and programs ---------------------------------------------------------------------------
@@ -372,45 +345,26 @@ def _images() -> Iterator[Configuration]:
         ("2.1.2", "py310", "ml.trn1.32xlarge"),
     ]
     for version, python, instance_type in rows:
-        yield Configuration(
-            name=f"image: pytorch {version} on {instance_type}",
-            estimator="PyTorch",
-            arguments=lambda sdk, v=version, p=python, t=instance_type: {
-                "framework_version": v,
-                "py_version": p,
-                "instance_type": t,
-                "instance_count": 1,
-            },
+        image = _plain(version, python, instance_type)
+        yield _pytorch(
+            f"image: pytorch {version} on {instance_type}", lambda sdk, image=image: dict(image)
         )
     for version in ("2.1.2", "2.3.1", "2.5.1"):
-        yield Configuration(
-            name=f"image: smp with pytorch {version}",
-            estimator="PyTorch",
-            arguments=lambda sdk, v=version: {
-                "framework_version": v,
-                "py_version": "py310" if v == "2.1.2" else "py311",
-                "instance_type": BIG,
-                "instance_count": 2,
+        yield _pytorch(
+            f"image: smp with pytorch {version}",
+            lambda sdk, v=version: {
+                **_plain(v, "py310" if v == "2.1.2" else "py311", BIG, 2),
                 "distribution": STRATEGIES["smp torchrun"],
             },
         )
-    yield Configuration(
-        name="image: named",
-        estimator="PyTorch",
-        arguments=lambda sdk: {
-            "image_uri": TORCH_IMAGE,
-            "instance_type": GPU,
-            "instance_count": 1,
-        },
-    )
+    yield _pytorch("image: named", lambda sdk: {"image_uri": TORCH_IMAGE, **_machine()})
     yield Configuration(
         name="image: own, with a script",
         estimator="Estimator",
         arguments=lambda sdk: {
             "image_uri": OWN_IMAGE,
             "entry_point": "train.py",
-            "instance_type": GPU,
-            "instance_count": 1,
+            **_machine(),
             "hyperparameters": {"epochs": 3, "name": "abc"},
         },
     )
@@ -433,8 +387,7 @@ def _programs() -> Iterator[Configuration]:
                 estimator="Estimator",
                 arguments=lambda sdk, image=image, hyperparameters=hyperparameters: {
                     "image_uri": image,
-                    "instance_type": "ml.m5.xlarge",
-                    "instance_count": 1,
+                    **_machine("ml.m5.xlarge"),
                     "hyperparameters": hyperparameters,
                 },
             )
@@ -475,8 +428,7 @@ def _sessions() -> Iterator[Configuration]:
             "PyTorch": lambda sdk: {**_on("smddp", "two")(sdk), "output_path": None},
             "Estimator": lambda sdk: {
                 "image_uri": OWN_IMAGE,
-                "instance_type": "ml.m5.xlarge",
-                "instance_count": 1,
+                **_machine("ml.m5.xlarge"),
                 "output_path": None,
             },
         }.items():
