@@ -123,7 +123,6 @@ class LimitFields(TypedDict, total=False):
 
     MaxRuntimeInSeconds: int
     MaxWaitTimeInSeconds: int
-    MaxPendingTimeInSeconds: int
 
 
 class RetryFields(TypedDict, total=False):

@@ -212,15 +212,16 @@ def _headline(error: LauncherError) -> str:
 
 def _seconds_since_end(now: TrainingJobDescription) -> float:
     """Return the seconds since a finished job ended."""
-    return _seconds_since(
+    return seconds_since(
         now.get("TrainingEndTime") or now.get("LastModifiedTime") or now["CreationTime"]
     )
 
 
 def _seconds_in_state(now: TrainingJobDescription) -> float:
     changes = now.get("SecondaryStatusTransitions")
-    return _seconds_since(changes[-1]["StartTime"] if changes else now["CreationTime"])
+    return seconds_since(changes[-1]["StartTime"] if changes else now["CreationTime"])
 
 
-def _seconds_since(moment: datetime) -> float:
+def seconds_since(moment: datetime) -> float:
+    """Return the seconds that have passed since a moment."""
     return (datetime.now(timezone.utc) - moment).total_seconds()

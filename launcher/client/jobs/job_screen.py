@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from launcher.client.catalogue import dollars_text
 from launcher.client.jobs.group_hosts import HostGroup, host_groups
+from launcher.client.jobs.job_follower import seconds_since
 from launcher.client.jobs.merged_log import LogLine
 from launcher.client.show import readable
 from launcher.shared import FIELD_ERRORS
@@ -123,7 +123,7 @@ class JobScreen:
 
     def shown(self, now: TrainingJobDescription) -> ShownState:
         """Return what is shown of the job with this description."""
-        age = readable(_seconds_since(now["CreationTime"]))
+        age = readable(seconds_since(now["CreationTime"]))
         return ShownState(
             head="  ".join([str(now["SecondaryStatus"]), age, *self._facts(now)]),
             groups=tuple(map(self._group, self.groups)),
@@ -137,7 +137,7 @@ class JobScreen:
             yield phase
         started = now.get("TrainingStartTime")
         if self.dollars is not None and started is not None:
-            cost = self.dollars(_seconds_since(started))
+            cost = self.dollars(seconds_since(started))
             if cost is not None:
                 yield dollars_text(cost)
 
@@ -267,10 +267,6 @@ _READERS: Mapping[str, Callable[[JobScreen, LogLine, Mapping[str, Any]], None]] 
     "data_epoch": JobScreen._read_data_epoch,
     "train_step": JobScreen._read_train_step,
 }
-
-
-def _seconds_since(moment: datetime) -> float:
-    return (datetime.now(timezone.utc) - moment).total_seconds()
 
 
 def _mean(shares: Mapping[str, float], group: HostGroup) -> float | None:
