@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
+import resource
 import signal
 import weakref
 from collections.abc import Callable, Iterator
@@ -16,6 +18,8 @@ from loader_arguments import loader_arguments
 from waiting import wait_until
 
 from launcher.data import DataLoader, LoaderOptions
+from launcher.data.batches import LARGE_BATCH
+from launcher.data.memory import MARK, RETURNED, BatchSlabs, ReusedMemory
 from launcher.errors import DataError, SampleError
 
 #: They read a stream again from its start, to compare.
@@ -287,6 +291,194 @@ def test_a_batch_of_megabytes_arrives_whole() -> None:
     for batch in DataLoader(Large(), 4, workers=2, tensors=False):
         assert (batch["x"] == batch["x"][:, :1]).all()
         batch["x"] += 1  # the script's own memory
+
+
+# Large batches, in memory that is used again ----------------------------------------------------
+
+
+class Large(Augmented):
+    """Samples of the sizes that a function gives, in MiB, of its index."""
+
+    def __init__(self, mebibytes: Callable[[int], float] = lambda _: 1) -> None:
+        self.mebibytes = mebibytes
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        size = int(self.mebibytes(index) * 2**20)
+        x = np.arange(size, dtype=np.uint8) + np.uint8(index)
+        return {"index": index, "x": x, "name": str(index)}
+
+
+def slabs_mapped() -> int:
+    gc.collect()  # what other tests have left
+    return Path("/proc/self/maps").read_text().count("launcher-slab")
+
+
+def assert_as_without_workers(dataset: Any, **arguments: Any) -> list[Any]:
+    """All batches of an epoch, which are kept, are those that the script itself prepares."""
+    ours, theirs = (list(DataLoader(dataset, workers=n, **arguments)) for n in (2, 0))
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.keys() == b.keys()
+        for name, part in a.items():
+            assert type(part) is type(b[name])
+            assert getattr(part, "dtype", None) == getattr(b[name], "dtype", None)
+            assert np.array_equal(part, b[name])
+    return ours
+
+
+def reversed_batch(samples: list[dict[str, Any]]) -> dict[str, Any]:
+    x = np.concatenate([sample["x"] for sample in samples])
+    return {"x": x, "half": x[: len(x) // 2], "reversed": x[::-1]}
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("tensors", [False, True])
+@pytest.mark.parametrize("collate_fn", [None, reversed_batch], ids=["stacked", "collate_fn"])
+def test_large_batches_that_are_kept_stay_as_they_are(
+    batch_size: int, tensors: bool, collate_fn: Any
+) -> None:
+    if tensors:
+        pytest.importorskip("torch")
+    mapped = slabs_mapped()
+    kept = assert_as_without_workers(
+        Large(), batch_size=batch_size, tensors=tensors, collate_fn=collate_fn
+    )
+    assert slabs_mapped() - mapped >= len(kept)
+    del kept
+    assert slabs_mapped() == mapped, "and their memory goes with them"
+
+
+@pytest.mark.parametrize("mebibytes", [(3, 0.01, 20), (20, 3, 19), (0.9, 1.1, 0.9)], ids=str)
+def test_large_batches_may_differ_in_size(mebibytes: tuple[float, ...]) -> None:
+    sizes = Large(lambda index: mebibytes[index % 3])
+    assert_as_without_workers(sizes, batch_size=1, tensors=False)
+    mapped = slabs_mapped()
+    for batch in DataLoader(sizes, 1, workers=1, tensors=False):
+        assert batch["x"][0, 0] == batch["index"][0]
+        assert slabs_mapped() - mapped <= 5
+
+
+def test_memory_of_batches_that_are_dropped_is_used_again() -> None:
+    addresses = set()
+    for batch in DataLoader(Large(), 1, workers=1, tensors=False):
+        addresses.add(batch["x"].ctypes.data >> 20)  # of the slab
+        batch["x"][:] = 77  # the script's own
+    # Two of the script, two that were asked for, one that is prepared, one that is prepared again.
+    assert len(addresses) <= 6 < 23 / 2
+
+
+def test_a_view_of_a_batch_keeps_its_memory() -> None:
+    views = [batch["x"][-1, -3:] for batch in DataLoader(Large(), 1, workers=1, tensors=False)]
+    expected = [batch["x"][-1, -3:] for batch in DataLoader(Large(), 1, tensors=False)]
+    assert np.array_equal(views, expected)
+
+
+def test_a_fork_of_the_script_keeps_the_batch_that_it_has() -> None:
+    batches = iter(DataLoader(Large(), 1, workers=1, tensors=False))
+    batch = next(batches)
+    before = batch["x"].tobytes()
+    go_on, told = os.pipe()
+    if (child := os.fork()) == 0:
+        os.read(go_on, 1)
+        os._exit(batch["x"].tobytes() != before)
+    for batch in batches:
+        del batch
+    os.write(told, b".")
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_kinds_of_arrays_in_large_batches_are_those_of_small_ones() -> None:
+    torch = pytest.importorskip("torch")
+    made: dict[str, Callable[[int], Any]] = {
+        "fortran": lambda n: np.asfortranarray(np.full((512, 512), n)),
+        "dates": lambda n: np.full(1 << 17, n).astype("M8[s]"),
+        "texts": lambda n: np.full(1 << 17, str(n)),
+        "big-endian": lambda n: np.full(1 << 17, n, ">i8"),
+        "mixed": lambda n: np.full(1 << 18, n, np.int32 if n % 2 else np.float32),
+        "bfloat16": lambda n: torch.full((1 << 20,), n, dtype=torch.bfloat16),
+        "with gradients": lambda n: torch.full((1 << 20,), float(n), requires_grad=True),
+        "channels last": lambda n: torch.full((2, 4, 256, 256), n).to(
+            memory_format=torch.channels_last
+        ),
+        "conjugate": lambda n: torch.full((1 << 17,), n * 1j).conj(),
+        "booleans": lambda n: torch.full((1 << 20,), bool(n % 2)),
+    }
+
+    class Kinds(Augmented):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            return {name: make(index) for name, make in made.items()}
+
+    def described(part: Any) -> tuple[Any, ...]:
+        if isinstance(part, np.ndarray):
+            return part.dtype, part.strides, part.tobytes()
+        values = part.detach().resolve_conj().contiguous().view(torch.uint8)
+        return part.dtype, part.stride(), part.requires_grad, values.numpy().tobytes()
+
+    ours, theirs = (list(DataLoader(Kinds(), 4, workers=n, drop_last=True)) for n in (2, 0))
+    assert len(ours) == len(theirs) == 5
+    for a, b in zip(ours, theirs, strict=True):
+        assert [name for name in made if described(a[name]) != described(b[name])] == []
+
+
+def test_without_descriptors_batches_are_copied() -> None:
+    class WithoutDescriptors(Large):
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            if os.getpid() != script:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+            return super().__getitem__(index)
+
+    script, mapped = os.getpid(), slabs_mapped()
+    assert_as_without_workers(WithoutDescriptors(), batch_size=2, tensors=False)
+    assert slabs_mapped() == mapped
+
+
+def test_a_script_with_too_many_open_files_is_told() -> None:
+    batches = iter(DataLoader(Large(lambda n: n // 2), 2, workers=1, tensors=False))
+    next(batches)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        with pytest.raises(DataError, match="too many open files for another batch"):
+            list(batches)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_memory_that_code_of_a_dataset_still_has_is_not_used_again() -> None:
+    retired: list[int] = []
+    slabs = BatchSlabs(retired.append)
+    array = np.ones(LARGE_BATCH, np.uint8)
+
+    def send(array: Any) -> Any:
+        _, slab = slabs.frame("", 0, None, [array])
+        assert slab is not None
+        slab.memory[MARK] = RETURNED  # as the script does
+        slabs.begin()
+        return slab.number
+
+    assert send(array) == 1
+    numbers = []
+    for _ in range(3):
+        held = slabs.memory_for(LARGE_BATCH)
+        assert held is not None
+        held[:] = 7
+        numbers.append(send(held))
+    assert numbers == [1, 2, 1], "one of them was held while the next one was made"
+
+
+def test_memory_of_a_worker_is_used_again_once_no_array_is_over_it() -> None:
+    memory = ReusedMemory()
+    one, two = (memory.memory_for(size) for size in (100, 90))
+    places = [one.ctypes.data, two.ctypes.data]
+    view = two[3:].view(np.int8)[1:]
+    del one, two
+    again = memory.memory_for(99)
+    assert again.ctypes.data == places[0]
+    more = memory.memory_for(80)
+    assert more.ctypes.data not in places, "one has a view, the other is in use"
+    del view
+    other = memory.memory_for(90)
+    assert other.ctypes.data == places[1]
 
 
 def test_plain_batches_are_equal_and_share_nothing_that_can_be_modified() -> None:

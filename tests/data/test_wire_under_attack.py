@@ -217,7 +217,8 @@ class Saboteur:
             connection.settimeout(10)
             with contextlib.suppress(ConnectionError):  # it may hang up before it has read all
                 connection.sendall(data)
-                connection.shutdown(socket.SHUT_WR)
+                with contextlib.suppress(OSError):  # ENOTCONN: it has hung up before
+                    connection.shutdown(socket.SHUT_WR)
                 while connection.recv(100):
                     pass
 

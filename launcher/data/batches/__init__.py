@@ -16,7 +16,12 @@ if TYPE_CHECKING:
         script_module,
     )
     from launcher.data.batches.codecs.codec_registry import register_codec
-    from launcher.data.batches.collation import collate, torch_threads
+    from launcher.data.batches.collation import (
+        LARGE_BATCH,
+        batch_memory,
+        collate,
+        torch_threads,
+    )
     from launcher.data.batches.plain_batch import copy_plain
     from launcher.data.batches.structure import Array, Assembly, PlainBatch, Tree, disassemble
     from launcher.data.batches.tensors import as_arrays

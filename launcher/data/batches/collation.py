@@ -12,7 +12,7 @@ import contextlib
 import copy
 import os
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -28,15 +28,23 @@ from launcher.data.batches.known_classes import (
     is_plain_dataclass,
     make_instance,
 )
+from launcher.data.batches.structure import PLAIN_KINDS
 from launcher.errors import DataError
 
 Array = npt.NDArray[Any]
 
 _NUMBERS = (bool, int, float, complex)
+#: Bytes of a stack from which on it is made in `batch_memory`.
+LARGE_BATCH = 1 << 20
 #: Numbers in a batch from which on torch stacks tensors with several threads.
 _LARGE = 1 << 20
 #: torch's number of threads before dataset code was limited to one; 1 where it is not limited.
 torch_threads: ContextVar[int] = ContextVar("torch's threads", default=1)
+#: Returns memory of a size in bytes that a large batch is to be sent from, or None; the same memory
+#: again and again, since new memory for each batch was measured to cost several times the copy.
+batch_memory: ContextVar[Callable[[int], Array | None]] = ContextVar(
+    "memory for batches", default=lambda size: None
+)
 _importer = os.getpid()
 
 
@@ -154,8 +162,39 @@ def _is_beyond_64_bits(number: object) -> bool:
 
 def _stack(arrays: list[Array]) -> Array:
     _check_shapes([array.shape for array in arrays])
-    stacked = np.stack(arrays)  # has their order of axes, which torch's has not
+    stacked = np.stack(arrays, out=_memory_of_arrays(arrays))
+    # It has their order of axes, which torch's has not.
     return stacked if stacked.flags.c_contiguous else np.ascontiguousarray(stacked)
+
+
+def _memory_of_arrays(arrays: list[Array]) -> Array | None:
+    """Return memory for a large stack, if the arrays are such that it is as without it."""
+    first = arrays[0]
+    if first.nbytes * len(arrays) < LARGE_BATCH or first.dtype.kind not in PLAIN_KINDS:
+        return None
+    if not first.dtype.isnative or any(
+        each.dtype != first.dtype or not each.flags.c_contiguous for each in arrays
+    ):
+        return None
+    memory = batch_memory.get()(first.nbytes * len(arrays))
+    return None if memory is None else memory.view(first.dtype).reshape(-1, *first.shape)
+
+
+def _memory_of_tensors(samples: Sequence[Any]) -> Any:
+    """Return memory for a large stack, if the tensors are such that it is as without it."""
+    first = samples[0]
+    if first.nbytes * len(samples) < LARGE_BATCH or not all(
+        tensors.is_plain_tensor(each)
+        and (each.dtype, each.shape, each.device.type) == (first.dtype, first.shape, "cpu")
+        and each.is_contiguous()
+        and not (each.requires_grad or each.is_conj() or each.is_neg() or each.is_quantized)
+        for each in samples
+    ):
+        return None
+    memory = batch_memory.get()(first.nbytes * len(samples))
+    if memory is None:
+        return None
+    return tensors.as_tensor(memory).view(first.dtype).view(len(samples), *first.shape)
 
 
 def _stack_tensors(samples: Sequence[Any]) -> Any:
@@ -169,7 +208,7 @@ def _stack_tensors(samples: Sequence[Any]) -> Any:
     is_large = samples[0].numel() * len(samples) > _LARGE
     try:
         with copying_threads() if is_large else contextlib.nullcontext():
-            return torch.stack(samples)
+            return torch.stack(samples, out=_memory_of_tensors(samples))
     except (RuntimeError, TypeError, NotImplementedError):
         for sample in samples:
             if not tensors.is_tensor(sample):

@@ -198,6 +198,33 @@ class WireFrame:
                 pending[first] = pending[first][sent:]
 
 
+def complete_in_place(
+    memory: Array, arrays_in_it: dict[int, int], used: int, tree: object, arrays: Sequence[Array]
+) -> tuple[int, int] | None:
+    """Lay out a payload in memory that holds some of its arrays already.
+
+    arrays_in_it: the sizes of what may be an array there, by offset, within the first `used` bytes.
+
+    Returns the bytes of the payload and of its content, or None if the memory has no room for them.
+    """
+    start, entries = memory.ctypes.data, []
+    for array in arrays:
+        at = array.ctypes.data - start
+        if not array.nbytes or arrays_in_it.pop(at, None) != array.nbytes:
+            at = used + -used % ALIGNMENT
+            used = at + array.nbytes
+            if used > len(memory):
+                return None
+            if array.nbytes:
+                memory[at:used] = array.reshape(-1).view(np.uint8)
+        entries.append([array.dtype.str, array.shape, at])
+    content = np.frombuffer(_to_json([tree, entries]), np.uint8)
+    if used + len(content) > len(memory):
+        return None
+    memory[used : used + len(content)] = content
+    return used + len(content), len(content)
+
+
 def _write_start(header: Header) -> bytes:
     run, worker = header.run.encode(), header.worker.encode()
     if _START.size + len(run) + len(worker) > START_BYTES:

@@ -29,7 +29,15 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from launcher.data.batches import PlainBatch, copy_plain, structure, wire
+from launcher.data.batches import (
+    PlainBatch,
+    WireFrame,
+    batch_memory,
+    copy_plain,
+    structure,
+    wire,
+)
+from launcher.data.memory import BatchSlabs, SlabViews
 from launcher.data.order import Parts, SecondPreparations, with_original_type
 from launcher.data.repeatable import OneThread, end_idle_threads
 from launcher.errors import DataError, SampleError
@@ -43,6 +51,8 @@ _STEP = struct.Struct("<Q")
 _FAILED = "failed"
 #: Of a frame whose one array is a plain batch.
 _PLAIN = "plain"
+#: Of a frame that says that a slab, whose number is its step, will not be used again.
+_RETIRED = "retired"
 #: The version of marshal's format that writes an object anew wherever it is held, as JSON does.
 _MARSHAL_VERSION = 2
 #: This process's ends of the connections, which its forks must not keep open.
@@ -62,6 +72,8 @@ class _ForkedWorker:
     pid: int
     connection: socket.socket
     asked: collections.deque[int] = field(default_factory=collections.deque)
+    _views: SlabViews = field(default_factory=lambda: SlabViews(collections.deque()))
+    _mapped: set[int] = field(default_factory=set)  # numbers of slabs
 
     def ask(self, step: int) -> None:
         self.asked.append(step)
@@ -69,19 +81,52 @@ class _ForkedWorker:
             self.connection.sendall(_STEP.pack(step))
 
     def receive(self) -> tuple[wire.Header, Payload] | None:
-        """Return the next frame; None if the process has died."""
-        start = bytearray(wire.START_BYTES)
+        """Return the next frame; None if the process has died.
+
+        Raises DataError if this process has reached its limit of open files.
+        """
+        while self._views.released:
+            self._views.give_back(self._views.released.popleft())
         try:
-            if not wire.receive_exactly(self.connection, memoryview(start)):
-                return None
-            header = wire.read_start(start)
-            payload = np.empty(header.payload_bytes, np.uint8)
-            if not wire.receive_exactly(self.connection, payload.data):
-                return None
+            while (frame := self._receive_frame()) is not None and frame[0].run == _RETIRED:
+                self._views.forget(frame[0].step)
+                self._mapped.discard(frame[0].step)
         except OSError:
             return None
+        if frame is None:
+            return None
         self.asked.popleft()
+        return frame
+
+    def _receive_frame(self) -> tuple[wire.Header, Payload] | None:
+        start = bytearray(wire.START_BYTES)
+        if not wire.receive_exactly(self.connection, memoryview(start)):
+            return None
+        header = wire.read_start(start)
+        if header.worker:
+            return header, self._in_slab(int(header.worker), header.payload_bytes)
+        payload = np.empty(header.payload_bytes, np.uint8)
+        if not wire.receive_exactly(self.connection, payload.data):
+            return None
         return header, payload
+
+    def _in_slab(self, slab: int, size: int) -> Payload:
+        """Return the payload in a slab, whose descriptor follows the first frame in it."""
+        if slab not in self._mapped:
+            byte, descriptors, _, _ = socket.recv_fds(self.connection, 1, 1)
+            if not byte:
+                raise ConnectionError("the worker has died")
+            if not descriptors:
+                raise DataError(
+                    "this process has too many open files for another batch: close some, or raise "
+                    "the limit (ulimit -n)"
+                )
+            try:
+                self._views.add(slab, descriptors[0])
+            except OSError as error:
+                raise DataError(f"a batch of {size >> 20} MiB cannot be mapped: {error}") from error
+            self._mapped.add(slab)
+        return self._views.payload(slab, size)
 
     def dismiss(self) -> None:
         """End the process without waiting until the kernel has taken down its memory."""
@@ -242,10 +287,12 @@ def _flush_prints() -> None:
 
 def _serve(connection: socket.socket, prepare: Callable[[], Load], one_thread: OneThread) -> None:
     load: Load | None = None
+    sender = _BatchSender(connection)
     while len(asked := connection.recv(_STEP.size, socket.MSG_WAITALL)) == _STEP.size:
         (step,) = _STEP.unpack(asked)
         try:
             load = load or prepare()
+            sender.begin()
             run, tree, arrays = one_thread.call(functools.partial(load, step))
         except DataError as error:
             is_sample = isinstance(error, SampleError)
@@ -253,7 +300,33 @@ def _serve(connection: socket.socket, prepare: Callable[[], Load], one_thread: O
             index = error.index if isinstance(error, SampleError) else None
             names = list(error.type_names)
             tree, arrays, run = [message, index, rest if is_sample else None, names], [], _FAILED
-        wire.WireFrame.pack(run, step, "", tree, arrays).send(connection)
+        sender.send(run, step, tree, arrays)
+        del tree, arrays  # whose memory is for the next batch
+
+
+class _BatchSender:
+    """Sends batches to the script's process: large ones in shared memory, which both map."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._sent: set[int] = set()  # numbers of the slabs that the script's process has
+        self._slabs = BatchSlabs(self._retire)
+        batch_memory.set(self._slabs.memory_for)
+        self.begin = self._slabs.begin
+
+    def send(
+        self, run: str, step: int, tree: structure.Tree, arrays: list[structure.Array]
+    ) -> None:
+        frame, slab = self._slabs.frame(run, step, tree, arrays)
+        frame.send(self._connection)
+        if slab is not None and slab.number not in self._sent:
+            socket.send_fds(self._connection, [b"."], [slab.descriptor])
+            self._sent.add(slab.number)
+
+    def _retire(self, slab: int) -> None:
+        if slab in self._sent:
+            self._sent.discard(slab)
+            WireFrame.pack(_RETIRED, slab, "", None, []).send(self._connection)
 
 
 def disassemble_plainly(

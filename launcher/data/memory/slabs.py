@@ -28,8 +28,8 @@ from launcher.data.memory.mapping import make_huge, map_shared
 from launcher.data.memory.pinning import Pinning
 from launcher.shared import slab_bytes
 
-#: Reuse a slab that is up to 1/_WASTE larger than needed rather than create one.
-_WASTE = 4
+#: Reuse memory that is up to 1/WASTE larger than needed rather than allocate it.
+WASTE = 4
 #: Marks. LENT: none yet. The local peer sets the others, which are bits: TAKEN, its script has the
 #: batch; RETURNED, it no longer reads the slab; FORKED, a fork of it may still read the slab.
 LENT, TAKEN, RETURNED, FORKED = 0, 1, 2, 4
@@ -71,7 +71,7 @@ class SlabPool:
         Raises OSError.
         """
         least = slab_bytes(size)
-        most = least + least // _WASTE
+        most = least + least // WASTE
         with self._lock:
             for slab in reversed(self._free.values()):
                 if least <= slab.size <= most:

@@ -21,9 +21,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeGuard
 
-from launcher.data.batches import Array, structure, wire
+from launcher.data.batches import Array, batch_memory, structure, wire
 from launcher.data.control import Control
 from launcher.data.control import messages as m
+from launcher.data.memory import ReusedMemory
 from launcher.data.metrics import WorkerCounters, report_regularly
 from launcher.data.order import (
     BatchContent,
@@ -111,6 +112,7 @@ class DataWorker:
             threading.Thread(target=duty, daemon=True).start()
         report_regularly(self._report_metrics)
         self._served.import_listed()
+        batch_memory.set(ReusedMemory().memory_for)
         while (order := self._work.get()) is not None:
             if isinstance(order, m.Close):
                 return self._finish() if self._leaving else 0
