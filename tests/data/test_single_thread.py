@@ -198,7 +198,9 @@ class Large(Seen):
 @pytest.mark.usefixtures("two_threads")
 def test_large_samples_are_stacked_with_the_scripts_threads(monkeypatch: Any) -> None:
     used, stack = [], torch.stack
-    monkeypatch.setattr(torch, "stack", lambda x: used.append(torch.get_num_threads()) or stack(x))
+    monkeypatch.setattr(
+        torch, "stack", lambda x, **given: used.append(torch.get_num_threads()) or stack(x, **given)
+    )
     batches = [
         batch[:, -1].tolist()
         for batch in DataLoader(Large(), batch_size=2, options=LoaderOptions(verify=0))

@@ -95,13 +95,20 @@ def test_a_quiet_job_is_reported_to_be_running():
 
 
 def test_lines_that_come_after_the_end_are_shown_before_the_last_state():
+    ended = []
+
     class LiveStage(Stage):
-        """Lines can be read by the real clock, as the follower waits for them."""
+        """Its line can be read by the real clock, as the follower waits for it: after the end."""
 
-        now = property(lambda _: time.monotonic() - began, lambda *_: None)
+        now = property(lambda _: time.monotonic() - ended[0] if ended else 0.0, lambda *_: None)
 
-    began = time.monotonic()
-    late = Printed(stream="algo-1-1", at=1, seen=0.05, text="the last words")
+        def describe_training_job(self, *, TrainingJobName):  # noqa: N803 (AWS)
+            answer = super().describe_training_job(TrainingJobName=TrainingJobName)
+            if answer["TrainingJobStatus"] == "Completed" and not ended:
+                ended.append(time.monotonic())
+            return answer
+
+    late = Printed(stream="algo-1-1", at=0.01, seen=0.05, text="the last words")
     acts = ("InProgress", "Training"), ("Completed", "Completed")
     stage = LiveStage(*acts, lines=[late], delay=0.05)
     merged = MergedLog(stage, "job", {"algo-1": "train"}, clock=stage.clock)

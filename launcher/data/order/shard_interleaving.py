@@ -259,7 +259,11 @@ class ShardProgress:
         # By shard, in the first pass: batches taken, and their fingerprint if it is known.
         self._batches = {each.shard: each.first for each in plan.reader_plans(0, plan.first)}
         self._fingerprints: dict[int, str] = {}
-        self._states = {shard: list(each.states) for shard, each in plan.prefixes.items()}
+        self._states = {
+            shard: list(plan.prefixes[shard].states)
+            for shard in self._batches
+            if shard in plan.prefixes
+        }
         self.samples = self.pads = 0
         self.drops = 0  # always: dropped samples of an iterable dataset cannot be counted
 
