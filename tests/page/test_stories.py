@@ -100,7 +100,7 @@ STORIES: list[dict[str, Any]] = [
     },
     {
         "name": "Which of these runs had the best loss?",
-        "steps": [{"click": "last metric or reason"}],
+        "steps": [{"click": "last metric or cause"}],
         "sees": ["loss 2.222", "loss 14.29"],
         "in_order": True,
     },

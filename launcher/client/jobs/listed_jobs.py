@@ -11,7 +11,7 @@ from launcher.client.jobs.failure_report import FailureReport, failure_of
 from launcher.client.jobs.group_hosts import host_groups
 from launcher.client.jobs.metric_records import final_metrics
 from launcher.client.jobs.summary_layout import STATE_COLOURS
-from launcher.client.sessions import KeepsJobFiles, PlatformSession
+from launcher.client.sessions import KeepsJobFiles, PlatformSession, read_record
 from launcher.client.show import Note, Table, readable
 from launcher.errors import JobNotFound, LauncherError
 
@@ -72,8 +72,9 @@ def plain_job(
         "end_time": job.get("TrainingEndTime"),
     }
     if session is not None:
-        read = _read(name, session)
+        read, record = _read(name, session), read_record(session, name)
         described |= {
+            "tags": record and dict(record.tags),
             "groups": read and [asdict(group) for group in host_groups(read.now)],
             "metrics": read and final_metrics(read.now),
             "failure_reason": read and read.now.get("FailureReason"),

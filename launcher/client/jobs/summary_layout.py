@@ -181,16 +181,17 @@ def record_facts(record: Mapping[str, Any]) -> Iterator[Note]:
     yield "Command", shlex.join(record["command_line"])
     yield "Commit", _commit(record["git"])
     yield from parameter_facts(record["hyperparameters"])
+    yield from parameter_facts(record["tags"], "Tags")
     if record["variables"]:
         yield "Environ", ", ".join(record["variables"])
     packages = record["packages"]
     yield "Packages", f"{len(packages)} installed: {', '.join(packages)}"
 
 
-def parameter_facts(parameters: Mapping[str, object]) -> Iterator[Note]:
-    """Yield the hyperparameters of a job, if it has any."""
+def parameter_facts(parameters: Mapping[str, object], label: str = "Params") -> Iterator[Note]:
+    """Yield the hyperparameters of a job, or its tags, if it has any."""
     if parameters:
-        yield "Params", "\n".join(f"{name} = {value}" for name, value in parameters.items())
+        yield label, "\n".join(f"{name} = {value}" for name, value in parameters.items())
 
 
 def _commit(git: Mapping[str, Any] | None) -> str:

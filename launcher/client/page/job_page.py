@@ -386,9 +386,6 @@ def configuration(facts: ReportFacts) -> Iterator[tuple[str, str]]:
     yield "Image", str(description.get("LocalImage", algorithm).get("TrainingImage", "unknown"))
     for group in host_groups(description):
         yield group.name, f"{len(group.hosts)} x {group.instance_type}"
-    tags = description.get("Tags", ())
-    if tags:
-        yield "Tags", "\n".join(f"{each['Key']} = {each['Value']}" for each in tags)
     if facts.record is None:
         yield from parameter_facts(description.get("HyperParameters", {}))
     else:

@@ -38,7 +38,7 @@ def list_page(session: PlatformSession) -> JobsPage:
     rows = [_job_row(job) for job in (plain_job(each, session) for each in jobs)]
     table = Table(
         title="jobs",
-        columns=("job", "state", "age", "ran for", "cost", "hosts", "last metric or reason"),
+        columns=("job", "state", "age", "ran for", "cost", "hosts", "tags", "last metric or cause"),
         numbers=("age", "ran for", "cost"),
     )
     some = [table_block(table, rows, pick="/compare?jobs=")]
@@ -64,6 +64,7 @@ def _job_row(job: dict[str, Any]) -> list[Cell]:
         {"text": readable(ran), "order": ran},
         {"text": "" if dollars is None else dollars_text(dollars), "order": dollars or 0},
         ", ".join(_groups(job["groups"])),
+        ", ".join(f"{key}={value}" for key, value in (job["tags"] or {}).items()),
         job["cause"] or _metric_cell(job["metrics"] or {}),
     ]
 

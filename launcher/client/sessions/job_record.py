@@ -93,6 +93,7 @@ class JobRecord:
     job: str | None = field(repr=False)
     rerun_of: str | None = None
     attempts: Sequence[str] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
 
     def to_plain(self) -> dict[str, Any]:
         """Return the record as values of JSON."""
@@ -145,6 +146,7 @@ def new_record(spec: JobSpec, origin: JobOrigin, code_uri: str) -> JobRecord:
         code_uri=code_uri,
         job=job_file(spec),
         rerun_of=origin.rerun_of,
+        tags=dict(spec.tags),
     )
 
 

@@ -178,7 +178,8 @@ def scatter_block(title: str, series: Sequence[DotSeries], *, x_unit: str, unit:
                 "line": each.line,
             }
         )
-    return {"kind": "scatter", "title": title, "series": shown, "x_unit": x_unit, "unit": unit}
+    units = {"x_unit": x_unit, "unit": unit}
+    return {"kind": "scatter", "title": title, "series": shown, "wide": True, **units}
 
 
 def most_points(lines: int) -> int:

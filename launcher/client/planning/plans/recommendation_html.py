@@ -45,7 +45,7 @@ def recommendation_page(recommendation: Recommendation) -> str:
     page = JobsPage(
         title="Clusters compared",
         subtitle=f"{recommendation.compared:,} clusters",
-        cards=[PageCard(label="Answer", value=answer, note=" ".join(lines), wide=True)],
+        cards=[PageCard(label="Answer", value=answer, note="\n".join(lines), wide=True)],
         sections=[PageSection(title="Clusters", blocks=recommendation_blocks(recommendation))],
         footer="Written by Launcher.",
     )
@@ -93,7 +93,7 @@ class ClusterScatter:
                 line=True,
             ),
             DotSeries(name="recommended", dots=_dots(best)),
-            DotSeries(name="this run", dots=_dots([run] if run else [])),
+            *([DotSeries(name="this run", dots=_dots([run]))] if run else []),
         ]
         title = f"Dollars over hours of {self.what}, of {len(self.points)} clusters"
         return scatter_block(title, kinds, x_unit="hours", unit="dollars")

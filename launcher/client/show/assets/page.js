@@ -131,7 +131,7 @@ function described(block) {
 function placed(block, options, data, keys) {
   const place = el("div", { class: "plot", tabindex: 0, role: "img", "aria-label": described(block), onkeydown: keys });
   const figure = el("figure", { class: block.wide ? "whole" : null }, el("figcaption", null, block.title), place);
-  const plot = new uPlot({ width: 400, height: block.wide ? 220 : 175, padding: [8, 12, 0, 0], ...options }, data, place);
+  const plot = new uPlot({ width: 400, height: block.wide ? 220 : 175, padding: [8, 22, 0, 0], ...options }, data, place);
   new ResizeObserver(() => {
     const width = place.clientWidth;
     if (width && width !== plot.width) plot.setSize({ width, height: plot.height });
