@@ -50,7 +50,7 @@ WORKLOADS = {
         sample=lambda index: torch.randint(0, 50_000, (2048,)), batch_size=8, batches=60
     ),
     "224x224 images x 64": Workload(sample=_image, batch_size=64, batches=2),
-    "500 MB": Workload(sample=lambda _: _LARGE, batch_size=30, batches=1),
+    "500 MB": Workload(sample=lambda _: _LARGE, batch_size=30, batches=3),
     "padded x 32": Workload(
         sample=lambda index: torch.ones(1 + index * 7 % 512),
         batch_size=32,

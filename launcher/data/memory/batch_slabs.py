@@ -5,6 +5,7 @@ To allocate it anew for each batch was measured to cost six times the copy.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -131,6 +132,8 @@ class BatchSlabs:
         for use in [use for use in self._uses if use.is_over]:
             self._uses.remove(use)
             self._pool.release(use.slab)
+        if not hasattr(os, "memfd_create"):  # not on Linux
+            return None
         try:
             slab = self._pool.take(size)
         except OSError:
