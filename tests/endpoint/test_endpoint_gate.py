@@ -55,7 +55,8 @@ def refused(request: str | urllib.request.Request) -> int:
 @pytest.mark.long
 def test_a_signed_request_is_answered(customer: Customer) -> None:
     status, document = answer(customer, signed(customer))
-    assert (status, len(document["TrainingJobSummaries"]) <= 1) == (200, True)
+    document.pop("NextToken", None)  # jobs of other tests are there before
+    assert (status, list(document)) == (200, ["TrainingJobSummaries"])
 
 
 @pytest.mark.long

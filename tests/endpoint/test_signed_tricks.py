@@ -207,10 +207,11 @@ def respond(customer: Customer, trick: Trick) -> tuple[int, bytes]:
         headers.setdefault("Content-Length", str(len(trick.body)))
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-        with contextlib.suppress(OSError):  # ENOTCONN too: it has answered and closed before
+        with contextlib.suppress(ConnectionError):
             connection.sendall(f"{trick.method} {trick.path} HTTP/1.1\r\n{head}\r\n".encode())
             connection.sendall(trick.body)
-            connection.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):  # ENOTCONN: it has answered and hung up before
+                connection.shutdown(socket.SHUT_WR)
         response = http.client.HTTPResponse(connection, method=trick.method)
         response.begin()
         return response.status, response.read()

@@ -42,8 +42,8 @@ _LARGE = 1 << 20
 torch_threads: ContextVar[int] = ContextVar("torch's threads", default=1)
 #: Returns memory of a size in bytes that a large batch is to be sent from, or None; the same memory
 #: again and again, since new memory for each batch was measured to cost several times the copy.
-batch_memory: ContextVar[Callable[[int], Array | None]] = ContextVar(
-    "memory for batches", default=lambda size: None
+batch_memory: ContextVar[Callable[[int], Array | None] | None] = ContextVar(
+    "memory for batches", default=None
 )
 _importer = os.getpid()
 
@@ -169,21 +169,25 @@ def _stack(arrays: list[Array]) -> Array:
 
 def _memory_of_arrays(arrays: list[Array]) -> Array | None:
     """Return memory for a large stack, if the arrays are such that it is as without it."""
-    first = arrays[0]
-    if first.nbytes * len(arrays) < LARGE_BATCH or first.dtype.kind not in PLAIN_KINDS:
+    first, memory_for = arrays[0], batch_memory.get()
+    if memory_for is None or first.nbytes * len(arrays) < LARGE_BATCH:
+        return None
+    if first.dtype.kind not in PLAIN_KINDS:
         return None
     if not first.dtype.isnative or any(
         each.dtype != first.dtype or not each.flags.c_contiguous for each in arrays
     ):
         return None
-    memory = batch_memory.get()(first.nbytes * len(arrays))
+    memory = memory_for(first.nbytes * len(arrays))
     return None if memory is None else memory.view(first.dtype).reshape(-1, *first.shape)
 
 
 def _memory_of_tensors(samples: Sequence[Any]) -> Any:
     """Return memory for a large stack, if the tensors are such that it is as without it."""
-    first = samples[0]
-    if first.nbytes * len(samples) < LARGE_BATCH or not all(
+    first, memory_for = samples[0], batch_memory.get()
+    if memory_for is None or first.nbytes * len(samples) < LARGE_BATCH:
+        return None
+    if not all(
         tensors.is_plain_tensor(each)
         and (each.dtype, each.shape, each.device.type) == (first.dtype, first.shape, "cpu")
         and each.is_contiguous()
@@ -191,7 +195,7 @@ def _memory_of_tensors(samples: Sequence[Any]) -> Any:
         for each in samples
     ):
         return None
-    memory = batch_memory.get()(first.nbytes * len(samples))
+    memory = memory_for(first.nbytes * len(samples))
     if memory is None:
         return None
     return tensors.as_tensor(memory).view(first.dtype).view(len(samples), *first.shape)

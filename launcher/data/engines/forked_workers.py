@@ -73,7 +73,6 @@ class _ForkedWorker:
     connection: socket.socket
     asked: collections.deque[int] = field(default_factory=collections.deque)
     _views: SlabViews = field(default_factory=lambda: SlabViews(collections.deque()))
-    _mapped: set[int] = field(default_factory=set)  # numbers of slabs
 
     def ask(self, step: int) -> None:
         self.asked.append(step)
@@ -90,7 +89,6 @@ class _ForkedWorker:
         try:
             while (frame := self._receive_frame()) is not None and frame[0].run == _RETIRED:
                 self._views.forget(frame[0].step)
-                self._mapped.discard(frame[0].step)
         except OSError:
             return None
         if frame is None:
@@ -112,7 +110,7 @@ class _ForkedWorker:
 
     def _in_slab(self, slab: int, size: int) -> Payload:
         """Return the payload in a slab, whose descriptor follows the first frame in it."""
-        if slab not in self._mapped:
+        if slab not in self._views:
             byte, descriptors, _, _ = socket.recv_fds(self.connection, 1, 1)
             if not byte:
                 raise ConnectionError("the worker has died")
@@ -125,7 +123,6 @@ class _ForkedWorker:
                 self._views.add(slab, descriptors[0])
             except OSError as error:
                 raise DataError(f"a batch of {size >> 20} MiB cannot be mapped: {error}") from error
-            self._mapped.add(slab)
         return self._views.payload(slab, size)
 
     def dismiss(self) -> None:

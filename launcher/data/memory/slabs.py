@@ -147,6 +147,10 @@ class SlabViews:
         self._owner = owner
         self._memory: dict[int, memoryview] = {}
 
+    def __contains__(self, number: int) -> bool:
+        """Return whether a slab is mapped."""
+        return number in self._memory
+
     def add(self, number: int, descriptor: int) -> None:
         """Map a slab; takes ownership of the descriptor."""
         try:

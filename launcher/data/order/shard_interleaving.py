@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -288,17 +288,19 @@ class ShardProgress:
         """The point to resume from; None when the epoch is over."""
         if self._is_over or self._taken == self._plan.steps:
             return None
+        first = {each.shard: each.first for each in self._plan.reader_plans(0, self._taken)}
         return ResumePoint(
             epoch=self._plan.epoch,
             taken=self._taken,
-            prefix=self._prefix,
-            prefixes=self._prefixes,
+            prefix=self._prefix(first),
+            prefixes=self._prefixes(first),
         )
 
-    @property
-    def _prefixes(self) -> dict[int, ShardPrefix]:
-        """The shards with a state, each with its fingerprint unless another one has ended."""
-        first = {each.shard: each.first for each in self._plan.reader_plans(0, self._taken)}
+    def _prefixes(self, first: Mapping[int, int]) -> dict[int, ShardPrefix]:
+        """Return the shards with a state, each with its fingerprint unless another one has ended.
+
+        first: the batch of each shard at which reading would go on.
+        """
         return {
             shard: ShardPrefix(
                 fingerprint=self._fingerprints.get(shard, "")
@@ -309,11 +311,10 @@ class ShardProgress:
             for shard, states in self._states.items()
         }
 
-    @property
-    def _prefix(self) -> str:
-        """Fingerprint of what was taken; "" if that is unknown, or a shard has ended."""
-        begun = [each for each in self._plan.reader_plans(0, self._taken) if each.first]
-        if any(self._batches[each.shard] != each.first for each in begun):
+    def _prefix(self, first: Mapping[int, int]) -> str:
+        """Return the fingerprint of what was taken; "" if unknown, or if a shard has ended."""
+        begun = [shard for shard, batch in first.items() if batch]
+        if any(self._batches[shard] != first[shard] for shard in begun):
             return ""
-        found = [self._fingerprints.get(each.shard, "") for each in begun]
+        found = [self._fingerprints.get(shard, "") for shard in begun]
         return combined(found) if all(found) else ""
