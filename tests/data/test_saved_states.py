@@ -141,8 +141,9 @@ def test_a_job_goes_on_from_the_states_in_its_checkpoint(
 ) -> None:
     """Twice, the second time before a batch, and with most of what was read not read again."""
     whole, _ = read_by_job(name, kind)
-    first, state = read_by_job(name, kind, end=50)
-    none, state = read_by_job(name, kind, state, end=0)
+    first, saved = read_by_job(name, kind, end=50)
+    none, state = read_by_job(name, kind, saved, end=0)
+    assert state == saved
     more, state = read_by_job(name, kind, state, end=30 - (kind == "a rank of two") * 25)
     count = len(resumable_datasets.asked)
     assert count <= 4 * len(more) + 4 * 2 * 17  # two shards, two intervals at most

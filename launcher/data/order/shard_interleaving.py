@@ -258,12 +258,9 @@ class ShardProgress:
         self._is_over = False
         # By shard, in the first pass: batches taken, and their fingerprint if it is known.
         self._batches = {each.shard: each.first for each in plan.reader_plans(0, plan.first)}
-        self._fingerprints: dict[int, str] = {}
-        self._states = {
-            shard: list(plan.prefixes[shard].states)
-            for shard in self._batches
-            if shard in plan.prefixes
-        }
+        known = {s: each for s, each in plan.prefixes.items() if s in self._batches}
+        self._fingerprints = {shard: each.fingerprint for shard, each in known.items()}
+        self._states = {shard: list(each.states) for shard, each in known.items()}
         self.samples = self.pads = 0
         self.drops = 0  # always: dropped samples of an iterable dataset cannot be counted
 
@@ -313,6 +310,8 @@ class ShardProgress:
 
     def _prefix(self, first: Mapping[int, int]) -> str:
         """Return the fingerprint of what was taken; "" if unknown, or if a shard has ended."""
+        if self._taken == self._plan.first:
+            return self._plan.prefix
         begun = [shard for shard, batch in first.items() if batch]
         if any(self._batches[shard] != first[shard] for shard in begun):
             return ""
