@@ -552,6 +552,23 @@ def test_the_nearest_cheaper_and_faster_clusters_are_named_with_their_trade() ->
     assert "ml.g5.2xlarge" not in repr(by_price)
 
 
+def test_decoding_on_the_gpu_costs_what_the_data_group_does_where_it_is_said_to() -> None:
+    best = chosen(WORKLOAD, [G5, C5_9])
+    found = re.search(r"cheaper if a GPU takes less than ([\d.]+) ms a sample", repr(best))
+    assert found
+    assert best.best
+    assert best.best.shape.data
+    seconds = float(found[1]) / 1000 * WORKLOAD.batch_size
+    steps = WORKLOAD.gpu_seconds_per_step
+    decoding = changed(
+        cpu_seconds_per_sample=Measure.exact(1e-5),
+        gpu_seconds_per_step={name: Measure.exact(s.mean + seconds) for name, s in steps.items()},
+    )
+    alone = chosen(decoding, [G5]).best
+    assert alone
+    assert alone.dollars_per_sample == pytest.approx(best.best.dollars_per_sample, rel=0.01)
+
+
 HEAVY = {"cpu_seconds_per_sample": Measure.exact(0.1)}
 
 

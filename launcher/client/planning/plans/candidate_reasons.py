@@ -174,10 +174,17 @@ def break_even(best: Candidate) -> str | None:
             f"{aim}, a sample may take {of_worker * _SECONDS_TO_MS:.3g} ms of a worker, and waits "
             f"for storage for {workload.wait_seconds_per_sample.mean * _SECONDS_TO_MS:.3g} alone"
         )
+    bought = ""
+    paid = train.count * best.prices[0].per_hour
+    if best.shape.data and paid:  # the accelerators' time at the price of the data group
+        share = best.per_hour / paid
+        decoding = best.step.expected / best.samples_per_step * share - training
+        milliseconds = decoding * best.shape.ranks * _SECONDS_TO_MS
+        bought = f": cheaper if a GPU takes less than {milliseconds:.3g} ms a sample"
     return (
         f"{aim}, preparing a sample may take {allowed * _SECONDS_TO_MS:.3g} ms of a vCPU, and "
         f"takes {needed * _SECONDS_TO_MS:.3g}: {needed / allowed:.1f} times as much. Try uint8, "
-        "smaller images or decoding on the GPU (DALI) first"
+        f"smaller images or decoding on the GPU first (DALI{bought})"
     )
 
 
