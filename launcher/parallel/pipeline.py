@@ -35,6 +35,7 @@ from launcher.parallel.running.stage_shards import StageShards
 from launcher.parallel.running.taken_over import TakenOver, send_others_elsewhere
 from launcher.parallel.running.ties import Ties, tied_names
 from launcher.parallel.sharding import blocks
+from launcher.parallel.stage_list import as_model
 from launcher.parallel.stages import Stage, assign_unused, cut, merge_stages
 from launcher.parallel.tracing import Unfollowed, flatten
 from launcher.parallel.weights import Loss, MeanLoss, Valid, WeightedLoss, graphs, trained_by
@@ -50,8 +51,8 @@ class UnsupportedName(ParallelError, AttributeError):
 class Pipeline(Unfollowed):
     """A model whose stages are on the ranks of a replica; each rank holds only its own stages.
 
-    model: the model, on the CPU and equal on all ranks. The pipeline takes it over and empties the
-        parameters of other stages.
+    model: the model, on the CPU and equal on all ranks, or a list of its stages. The pipeline takes
+        it over and empties the parameters of other stages.
     starts: the module at which each stage but the first begins, or Pins.
     example: the model's arguments by name, for one microbatch.
     loss: computes the mean loss over the samples of one microbatch, from the model's output and the
@@ -70,7 +71,7 @@ class Pipeline(Unfollowed):
 
     def __init__(
         self,
-        model: nn.Module,
+        model: nn.Module | Sequence[nn.Module],
         world: ParallelContext,
         *,
         starts: Sequence[str] | Pins | None = None,
@@ -83,6 +84,7 @@ class Pipeline(Unfollowed):
         seed: int = 0,
     ) -> None:
         degrees, job = world.degrees, world.job
+        model = as_model(model, starts)
         if starts is None:
             starts = resolve_starts(model, world, example)
         schedule = parse_choice(Schedule, schedule or job.schedule, "schedule")

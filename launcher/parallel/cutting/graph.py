@@ -26,6 +26,7 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_map_only
 
 from launcher.errors import ParallelError
+from launcher.parallel.stage_list import written_stages
 from launcher.parallel.tracing import (
     Observation,
     PythonState,
@@ -78,7 +79,7 @@ def trace(model: nn.Module, arguments: Mapping[str, object]) -> Trace:
 def _trace(
     model: nn.Module, arguments: Mapping[str, object], created: Mapping[str, str] | None
 ) -> Trace:
-    whole = dict(created or {})
+    whole = {**written_stages(model), **(created or {})}
     is_settled = created is not None
     while True:
         train, evaluation = (

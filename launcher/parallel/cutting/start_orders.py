@@ -16,6 +16,7 @@ from launcher.parallel import fingerprint
 from launcher.parallel.context import ParallelContext
 from launcher.parallel.cuts import Pins
 from launcher.parallel.cutting.shapes import has_weights, shapes_only
+from launcher.parallel.stage_list import StageList
 from launcher.shared import PartitionFile
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def resolve_starts(
     Raises ParallelError for a file of another model, and if no cuts can be found.
     """
     job = world.job
+    if isinstance(model, StageList):
+        return model.starts(world)
     if job.stages:
         return Pins(stages=job.stages, default=job.default_stage)
     if job.partition_file:
