@@ -71,6 +71,18 @@ def pictured() -> dict[str, Any]:
     return {"pixel_values": pixels(), "labels": torch.tensor([0, 1])}
 
 
+def seen(tokens: int, *shape: int, **more: Any) -> Callable[[], dict[str, Any]]:
+    """Texts with so many tokens of an image each, and the images."""
+
+    def arguments() -> dict[str, Any]:
+        given = torch.randint(3, 39, (2, 16))
+        given[:, 2 : 2 + tokens] = 39
+        known = {"input_ids": given, "attention_mask": torch.ones_like(given), **more}
+        return {**known, "labels": given.clone(), "pixel_values": torch.randn(2, *shape)}
+
+    return arguments
+
+
 _TEXT = {
     "vocab_size": 40,
     "hidden_size": 16,
@@ -136,6 +148,12 @@ def diffuser(model: str, arguments: Callable[[], dict[str, Any]], **settings: An
 
 _GPT2 = {"vocab_size": 40, "n_embd": 16, "n_layer": 4, "n_head": 2, "n_positions": 32}
 _GPT2 |= {"bos_token_id": 1, "eos_token_id": 2}
+_IMAGES = {
+    **{"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2},
+    **{"num_attention_heads": 2, "image_size": 28, "patch_size": 14},
+}
+_CLIP = {"model_type": "clip_vision_model", "projection_dim": 16, **_IMAGES}
+_LLAMA = {"model_type": "llama", **_GROUPED}
 _BLOCKS = {"layers_per_block": 1, "block_out_channels": (8, 16), "norm_num_groups": 4}
 
 ZOO = {
@@ -272,6 +290,47 @@ ZOO = {
         classifier_proj_size=8,
         num_labels=3,
         layerdrop=0.0,  # layers that are left out give fewer hidden states
+    ),
+    "longformer": hugging_face(
+        "LongformerForMaskedLM",
+        labelled,
+        **{**_TEXT, "attention_window": 4, "max_position_embeddings": 64, "pad_token_id": 0},
+    ),
+    "llava": hugging_face(
+        "LlavaForConditionalGeneration",
+        seen(4, 3, 28, 28),
+        vision_config=_CLIP,
+        text_config=_LLAMA,
+        image_token_id=39,
+        vision_feature_layer=-1,
+    ),
+    "llava next": hugging_face(
+        "LlavaNextForConditionalGeneration",
+        seen(10, 2, 3, 28, 28, image_sizes=torch.full((2, 2), 28)),
+        vision_config=_CLIP,
+        text_config=_LLAMA,
+        image_token_id=39,
+        image_grid_pinpoints=[[28, 28]],
+        vision_feature_layer=-1,
+    ),
+    "idefics3": hugging_face(
+        "Idefics3ForConditionalGeneration",
+        seen(1, 1, 3, 28, 28),
+        vision_config=_IMAGES,
+        text_config=_LLAMA,
+        image_token_id=39,
+        scale_factor=2,
+    ),
+    "paligemma": hugging_face(
+        "PaliGemmaForConditionalGeneration",
+        seen(4, 3, 28, 28, token_type_ids=torch.zeros(2, 16, dtype=torch.long)),
+        vision_config={
+            **_IMAGES,
+            **{"model_type": "siglip_vision_model", "vision_use_head": False},
+        },
+        text_config={**_GROUPED, "model_type": "gemma", "head_dim": 8},
+        image_token_index=39,
+        projection_dim=16,
     ),
     "mamba": hugging_face(
         "MambaForCausalLM",

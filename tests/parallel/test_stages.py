@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence  # noqa
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 from launcher.errors import ParallelError  # noqa: E402
-from launcher.parallel import Pins, Stage, cut, trace  # noqa: E402
+from launcher.parallel import Pins, Stage, boundaries, cut, trace  # noqa: E402
 
 IDS = {"ids": torch.zeros(1, 3, dtype=torch.long)}
 
@@ -483,6 +483,86 @@ def test_a_shape_that_follows_from_values_must_be_that_of_the_example() -> None:
     words = r"`x = x\[:, : lengths.max\(\)\]` returned \(tensor\(2, 3, 6\)\) for this batch"
     with pytest.raises(ParallelError, match=words):
         through(stages, {"x": x, "lengths": torch.tensor([2, 3])})
+
+
+class Seen(nn.Module):
+    """Has features in place of some tokens, and counts these, as models of images and text do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.features = nn.Embedding(9, 6), nn.Linear(3, 6)
+        self.layers = nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 6)])
+
+    def forward(self, ids: torch.Tensor, pixels: torch.Tensor) -> torch.Tensor:
+        is_seen, features = ids == 8, self.features(pixels)
+        count, places = is_seen.sum(), is_seen.nonzero()
+        if count != len(features):
+            raise ValueError(f"{count} tokens for {len(features)} features")
+        x = self.tokens(ids).masked_scatter(is_seen.unsqueeze(-1), features)
+        marked = x[is_seen].mean(0) / max(places.tolist()[0][1], 1)
+        return self.layers[1](self.layers[0](x) + marked) / count.item()
+
+
+class Inside(nn.Module):
+    """Such a model within another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model, self.head = Seen(), nn.Linear(6, 2)
+
+    def forward(self, ids: torch.Tensor, pixels: torch.Tensor) -> torch.Tensor:
+        return self.head(self.model(ids, pixels))
+
+
+@pytest.mark.parametrize(
+    ("make", "starts"),
+    [
+        pytest.param(Seen, ["layers.0", "layers.1"], id="its own code"),
+        pytest.param(Inside, ["model.layers.0", "model.layers.1"], id="that of its largest module"),
+    ],
+)
+def test_what_code_reads_of_a_batch_must_be_as_in_the_example(
+    make: type[nn.Module], starts: list[str]
+) -> None:
+    model = make()
+    example = {"ids": torch.tensor([[1, 8, 2], [8, 3, 4]]), "pixels": torch.randn(2, 3)}
+    assert set(starts) <= set(boundaries(model, example))
+    stages = cut(model, starts, example)
+    for ids in (example["ids"], torch.tensor([[5, 8, 7], [8, 0, 0]])):
+        given = {"ids": ids, "pixels": torch.randn(2, 3)}
+        assert torch.equal(through(stages, given), model(**given))
+    for other in ([[8, 1, 2], [8, 3, 4]], [[1, 8, 2], [3, 4, 5]]):
+        with pytest.raises(ParallelError, match=r"for this batch, but .* when the model was cut"):
+            through(stages, {"ids": torch.tensor(other), "pixels": torch.randn(2, 3)})
+
+
+def test_a_module_that_is_not_cut_reads_what_it_likes_of_a_batch() -> None:
+    model = Inside()
+    stages = cut(
+        model, ["head"], {"ids": torch.tensor([[1, 8, 2], [8, 3, 4]]), "pixels": torch.randn(2, 3)}
+    )
+    given = {"ids": torch.tensor([[8, 1, 2], [3, 4, 4]]), "pixels": torch.randn(1, 3)}
+    assert torch.equal(through(stages, given), model(**given))
+
+
+class Gated(nn.Module):
+    """Leaves out a layer as a parameter says, or as the layer before does."""
+
+    def __init__(self, *, by_parameter: bool) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 6)])
+        self.gate, self.by_parameter = nn.Parameter(torch.ones(())), by_parameter
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.layers[0](x) * self.gate
+        is_open = self.gate if self.by_parameter else x.argmax()
+        return self.layers[1](x) if is_open.item() >= 0 else x
+
+
+@pytest.mark.parametrize("by_parameter", [True, False], ids=["a parameter", "a module's output"])
+def test_code_that_reads_what_training_changes_is_refused(by_parameter: bool) -> None:
+    with pytest.raises(ParallelError, match=r"is_open.item.* depends on the values of tensors"):
+        cut(Gated(by_parameter=by_parameter), ["layers.1"], {"x": torch.ones(2, 6)})
 
 
 class Reused(nn.Module):

@@ -28,6 +28,7 @@ from torch.utils._pytree import tree_map_only
 from launcher.errors import ParallelError
 from launcher.parallel.stage_list import written_stages
 from launcher.parallel.tracing import (
+    BY_VALUE,
     Observation,
     PythonState,
     Recorder,
@@ -52,6 +53,7 @@ class Trace:
     numbers in this mode, and the code between modules that does (`draws.code_of`). changing: the
     modules whose calls change their state. reasons: why modules that are single calls could not be
     traced. evaluation: the trace in eval mode, if the model's own code makes other calls there.
+    checked: modules whose code may use values of a batch, which must be those of the example.
     """
 
     graph: fx.Graph
@@ -60,6 +62,7 @@ class Trace:
     changing: frozenset[str]
     reasons: Mapping[str, str]
     evaluation: Trace | None = None
+    checked: frozenset[str] = frozenset()
 
 
 def trace(model: nn.Module, arguments: Mapping[str, object]) -> Trace:
@@ -81,19 +84,34 @@ def _trace(
 ) -> Trace:
     whole = {**written_stages(model), **(created or {})}
     is_settled = created is not None
+    checked = {""}
     while True:
         train, evaluation = (
-            _record(model, arguments, mode, whole, is_settled=is_settled) for mode in (True, False)
+            _record(model, arguments, mode, whole, checked=checked, is_settled=is_settled)
+            for mode in (True, False)
         )
         if reasons := train.reasons | evaluation.reasons:
-            whole |= reasons
+            by_value = {name for name, why in reasons.items() if why.endswith(BY_VALUE)}
+            large = {name for name in by_value - checked if _holds_most(model, name)}
+            checked |= large
+            whole |= {name: why for name, why in reasons.items() if name not in large}
             continue
         different = eval_differences(train, evaluation)
         seeded = train.drawing | evaluation.drawing
         if inner := {name for name in different if name and code_of(name) not in seeded}:
             whole |= dict.fromkeys(inner, "behaves differently in eval mode")
             continue
-        return _finished(train, _hooked(model) | whole, evaluation if different else None)
+        found = _finished(train, _hooked(model) | whole, evaluation if different else None)
+        return replace(found, checked=frozenset(checked))
+
+
+def _holds_most(model: nn.Module, name: str) -> bool:
+    """Return whether a module has most of the parameters, so that few cuts are left around it."""
+    whole, part = (
+        sum(each.numel() for each in module.parameters())
+        for module in (model, model.get_submodule(name))
+    )
+    return bool(part > whole / 2)
 
 
 def _hooked(model: nn.Module) -> dict[str, str]:
@@ -169,7 +187,11 @@ def trace_opened(
     def record(created: Mapping[str, str] | None) -> Trace:
         is_settled = created is not None
         train, *evaluation = (
-            _record(model, arguments, mode, (), opened, is_settled=is_settled)
+            _record(
+                *(model, arguments, mode, (), opened),
+                checked=deep.checked,
+                is_settled=is_settled,
+            )
             for mode in ((True, False) if deep.evaluation else (True,))
         )
         return _finished(train, deep.reasons, *evaluation)
@@ -198,17 +220,18 @@ def _record(
     whole: Collection[str],
     opened: Collection[str] | None = None,
     *,
+    checked: Collection[str],
     is_settled: bool,
 ) -> Recording:
     """Record a call. Raises _AttributesChanged for a change of attributes, unless is_settled."""
     tensors, call = bind(model, arguments)
     with in_mode(model, training=training), torch.enable_grad(), preserved_random_state():
         try:
-            recorder = Recorder(model, whole=whole, opened=opened)
+            recorder = Recorder(model, whole=whole, opened=opened, checked=checked)
             reason = recorder.run(list(tensors.items()), call)
         except (TypeError, ValueError, RuntimeError, NotImplementedError, AssertionError):
             # The branch for torch.export does not work with this example.
-            recorder = Recorder(model, whole=whole, opened=opened, exporting=False)
+            recorder = Recorder(model, whole=whole, opened=opened, checked=checked, exporting=False)
             reason = recorder.run(list(tensors.items()), call)
     if recorder.has_changed_attributes and not is_settled:
         raise _AttributesChanged

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     )
     from launcher.parallel.tracing.python_state import PythonState, Unfollowed, hooks
     from launcher.parallel.tracing.recorded_operations import Constant, Rebuild, Same, flatten, leaf
-    from launcher.parallel.tracing.recorder import Recorder, Recording
+    from launcher.parallel.tracing.recorder import BY_VALUE, Recorder, Recording
     from launcher.parallel.tracing.writes import Observation, place
 
 __getattr__ = open_door(__name__)

@@ -15,6 +15,9 @@ from launcher.errors import ParallelError
 #: What a graph holds of a module's output, other than tensors.
 CONSTANTS = (type(None), bool, int, float, complex, str, torch.dtype, torch.device, torch.Size)
 
+#: Characters of values in a message.
+_LONGEST = 200
+
 
 class Target:
     """A callable that a node of a graph calls. name: that of the node."""
@@ -167,8 +170,8 @@ class Same(Target):
         found = self._describe(tree_leaves(value))
         if found != self._expected:
             raise ParallelError(
-                f"{self._module} returned ({', '.join(found)}) for this batch, but "
-                f"({', '.join(self._expected)}) when the model was cut, and the model's code may "
+                f"{self._module} returned ({_listed(found)}) for this batch, but "
+                f"({_listed(self._expected)}) when the model was cut, and the model's code may "
                 "depend on it: return it as a tensor of one shape, or move the code that uses it "
                 "into the same module"
             )
@@ -178,6 +181,11 @@ class Same(Target):
 
     def __hash__(self) -> int:
         return hash(self._module)
+
+
+def _listed(parts: Sequence[str]) -> str:
+    text = ", ".join(parts)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 class Rebuild(Target):

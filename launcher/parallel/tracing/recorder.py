@@ -11,7 +11,7 @@ import contextlib
 import linecache
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -52,8 +52,13 @@ _ESCAPES = {
 #: The class whose `apply` that of torch.autograd.Function calls, also by a name bound
 #: before, as in `reverse = Reverse.apply`.
 _FUNCTION: Any = torch.autograd.function._SingleLevelFunction
+#: Functions that may do more, and that make an object whose parts are on the CPU.
+_UNCHECKED = {"apply", "_pack_padded_sequence"}
 _NOTHING = Taken((), {})
-_BY_VALUE = "depends on the values of tensors"
+#: Why code is not recorded that uses more of a batch than its shapes.
+BY_VALUE = "depends on the values of tensors"
+#: Functions that give Python a value, which can be checked to be the same in each batch.
+_READS = {"tolist", "item", "__bool__", "__int__", "__float__", "__index__", "__format__"}
 _DRAWS = "draws random numbers"
 _TORCH = Path(torch.__file__).parent
 _HERE = Path(__file__).parents[1]
@@ -105,6 +110,8 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
     """Records one call of a model.
 
     whole: modules that are recorded as one call. opened: if given, the only modules that are not.
+    checked: modules whose code may use values of a batch, each of which is recorded with a check
+        that it is the same in later ones.
     exporting: whether models take the branches that they have for torch.export, which depend on
         shapes instead of values.
     """
@@ -115,6 +122,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         *,
         whole: Collection[str] = (),
         opened: Collection[str] | None = None,
+        checked: Collection[str] = (),
         exporting: bool = True,
     ) -> None:
         super().__init__()
@@ -122,6 +130,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         self._exporting = exporting
         self._whole = whole
         self._opened = opened
+        self._checked = checked
         self._paths = {id(module): name for name, module in model.named_modules()}
         self.recording = Recording()
         self._frames: list[_Frame] = []
@@ -187,8 +196,8 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         name = getattr(func, "__name__", "")
         if name == "__iter__":
             return iter(torch.Tensor.unbind(*args))
-        if name in _ESCAPES:
-            self._fail(_BY_VALUE if name[:2] in ("to", "nu", "__") else f"calls Tensor.{name}")
+        if name in _ESCAPES and name not in _READS:
+            self._fail(BY_VALUE if name[:2] in ("to", "nu", "__") else f"calls Tensor.{name}")
             return func(*args, **given)
         if is_uniform(func, args, given):
             return self._draw_uniform(args, given)
@@ -227,11 +236,13 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
             return
         leaves, _ = flatten(result)
         tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
-        if now.dynamic > seen.dynamic or (now.reads > seen.reads and not tensors):
-            self._fail(_BY_VALUE)
+        is_read = now.reads > seen.reads or func.__name__ in _READS  # not all are operations
+        is_read = now.dynamic > seen.dynamic or (is_read and not tensors)
+        if is_read and not self._is_of_batch(func, taken):
+            self._fail(BY_VALUE)
         elif "dropout" in func.__name__ and now == seen and _is_first(taken, result):
             self._nodes.bind(result, _first(taken))  # it drops nothing
-        elif tensors or now.writes > seen.writes:
+        elif is_read or tensors or now.writes > seen.writes:
             if not all(isinstance(each, (torch.Tensor, *CONSTANTS)) for each in leaves):
                 self._fail(f"uses a {type(result).__name__} that {func.__name__} returned")
                 return
@@ -245,8 +256,29 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
             node = self._graph.call_function(target, *taken)
             node.meta["writes"] = now.writes > seen.writes
             self._nodes.add(node, result)
-            if now.reads > seen.reads:  # as a slice up to a tensor: code may depend on its shape
+            if is_read or now.reads > seen.reads:  # code may depend on a value, or a slice's shape
                 self._keep_same(node, _line().strip() or func.__name__, leaves, with_shapes=True)
+
+    def _is_of_batch(self, func: Callable[..., object], taken: Taken) -> bool:
+        """Return whether the value or shape that a function gives follows from the batch alone.
+
+        Then no step of an optimizer changes it, and a check can stand for it.
+        """
+        if self._frames[-1].path not in self._checked or func.__name__ in _UNCHECKED:
+            return False
+        given: list[fx.Node] = []
+        fx.node.map_arg(taken, given.append)
+        values = ((node, self.recording.values[node]) for node in given)
+        tensors = [(node, each) for node, each in values if isinstance(each, torch.Tensor)]
+        deciding = [node for node, each in tensors if not each.is_floating_point()]
+        return not any(map(self._is_no_number_of_batch, _origins(deciding or given)))
+
+    def _is_no_number_of_batch(self, node: fx.Node) -> bool:
+        """Return whether other batches or steps would hardly have the same value of a node."""
+        value = self.recording.values.get(node)
+        is_data = node.op == "placeholder" and len(self._frames) == 1
+        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return node.op == "call_module" or isinstance(value, nn.Parameter) or (is_data and is_float)
 
     def _keep_same(
         self, node: fx.Node, name: str, leaves: Sequence[object], *, with_shapes: bool
@@ -500,6 +532,16 @@ def _first(taken: Taken) -> fx.Node:
 def _is_first(taken: Taken, result: object) -> TypeGuard[torch.Tensor]:
     """Return whether a dropout has returned its first argument, or a view of it."""
     return isinstance(result, torch.Tensor) and place(result) == _first(taken).meta.get("place")
+
+
+def _origins(nodes: Iterable[fx.Node]) -> set[fx.Node]:
+    """Return all nodes that some follow from, with themselves."""
+    found, waiting = set[fx.Node](), list(nodes)
+    while waiting:
+        if (node := waiting.pop()) not in found:
+            found.add(node)
+            waiting += node.all_input_nodes
+    return found
 
 
 def _stack(frames: Sequence[_Frame]) -> tuple[tuple[str, int], ...]:
