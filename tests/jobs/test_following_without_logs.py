@@ -2,7 +2,9 @@
 
 import threading
 import time
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
+from queue import Empty, SimpleQueue
 
 import pytest
 from printed import Printed
@@ -112,18 +114,31 @@ def test_a_summary_of_an_ended_job_waits_for_no_log_that_never_answers(monkeypat
 
 
 def test_a_summary_reads_a_slow_log_to_its_end(monkeypatch):
-    monkeypatch.setattr(job, "_OUTCOME_SECONDS", 0.5)
+    """Its time is over again and again, each time after an answer: two reads have begun since."""
+    begun, over = [], []
     lines = [Printed(stream=f"algo-{at}-1", at=at, seen=0, text="line") for at in range(1, 9)]
+
+    class Outcomes(SimpleQueue):
+        def get(self, block=True, timeout=None):
+            before = len(begun)
+            while True:
+                with suppress(Empty):
+                    return super().get(timeout=0.01)
+                if len(begun) >= before + 2:
+                    over.append(timeout)
+                    raise Empty
 
     class Slow(Cloud):
         def read_log(self, job_name, stream, position=None, limit=10_000):
-            time.sleep(0.1)
+            begun.append(stream)
+            time.sleep(0.05)
             return super().read_log(job_name, stream, position, limit)
 
+    monkeypatch.setattr(background_log, "SimpleQueue", Outcomes)
     assert Job(NAME, Slow(ENDS, lines=lines)).summary()["logs_refused"] is None
+    assert over
 
 
-@pytest.mark.usefixtures("hurried")
 def test_a_stream_that_vanishes_hides_no_other_host_and_is_named():
     lines = [
         Printed(stream=f"algo-{host}-1", at=host, seen=0, text=f"of {host}") for host in (1, 2)
@@ -141,7 +156,6 @@ def test_a_stream_that_vanishes_hides_no_other_host_and_is_named():
     assert "the log is not complete: no log stream algo-1-1" in told[-1]
 
 
-@pytest.mark.usefixtures("hurried")
 def test_logs_that_come_back_are_complete():
     lines = [Printed(stream="algo-1-1", at=1, seen=0, text="kept")]
     errors = [Unreachable("AWS does not respond")] * 3
