@@ -28,7 +28,7 @@ def measure(task: Task, example: Batch) -> Footprint:
     states = states_per_parameter(task)
     with FakeTensorMode() as mode:
         batches = [tree_map_only(torch.Tensor, mode.from_tensor, each) for each in samples]
-        model = task.model()
+        model = task.new_model()
         blocks = _blocks(model)
         gathered = [_bytes(each) for each in sharding.blocks(model)]
         activations = {}

@@ -57,7 +57,7 @@ def _model(task: Task) -> nn.Module:
     seed_from(task.seed)
     torch.manual_seed(task.seed)  # determines the initial weights
     with nullcontext() if task.weights is None else without_weights():
-        model = task.model()
+        model = task.new_model()
     return model if model.training else model.train()
 
 

@@ -53,7 +53,7 @@ def answer(request: Mapping[str, Any]) -> ModelProfile:
     print_progress(f"memory of {request['task']}")
     example = TrainingBatches(task, parallel.init(global_batch=_SAMPLES)).example()
     with FakeTensorMode():
-        model = task.model()
+        model = task.new_model()
         blocks = block_list(model)
         norms = any(isinstance(each, _BatchNorm) for each in model.modules())
     footprint = measure(task, example)

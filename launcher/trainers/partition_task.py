@@ -83,7 +83,7 @@ def _build(task: Task, request: PartitionJob, kind: ProfileKind) -> tuple[nn.Mod
 
     def make() -> nn.Module:
         torch.manual_seed(task.seed)
-        model = task.model()
+        model = task.new_model()
         recompute(model, request.recomputed)
         return model
 

@@ -71,7 +71,7 @@ def answer(request: Mapping[str, Any]) -> StepProfile:
     print_progress(f"steps of {request['task']} on {torch.cuda.get_device_name(world.device)}")
     seed_from(task.seed)
     torch.manual_seed(task.seed)
-    trainer = DataParallelTrainer(task.model(), task, world, Stopwatch(world))
+    trainer = DataParallelTrainer(task.new_model(), task, world, Stopwatch(world))
     optimizer = task.optimizer(list(trainer.module.parameters()))
     scaler = make_scaler(world, enabled=job.precision == "fp16")
 

@@ -84,6 +84,16 @@ class Task:
         if problems := [*self._wrong_functions(), *self._wrong_values()]:
             raise ParallelError("this Task cannot be trained: " + "; ".join(problems))
 
+    def new_model(self) -> nn.Module:
+        """Return the result of `model`; raises ParallelError if it is not a module."""
+        model = self.model()
+        if not isinstance(model, nn.Module):
+            raise ParallelError(
+                f"the task's model returned a {type(model).__name__}, and must return a module; a "
+                "list of stages is for a Pipeline of your own script"
+            )
+        return model
+
     def scalar_loss(self, output: object, target: object) -> torch.Tensor:
         """Return the loss of a batch; raises ParallelError if `loss` does not return a scalar."""
         loss = self.loss(output, target)

@@ -89,6 +89,12 @@ def test_what_makes_no_task_is_refused(
         sys.modules.pop("other_task", None)
 
 
+def test_a_model_that_is_no_module_is_refused(make: Callable[..., Any]) -> None:
+    task = make(model=lambda: [torch.nn.Linear(1, 1)])
+    with pytest.raises(ParallelError, match="model returned a list, and must return a module"):
+        task.new_model()
+
+
 @pytest.mark.parametrize(
     ("returned", "words"),
     [
