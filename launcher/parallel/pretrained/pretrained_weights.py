@@ -35,6 +35,8 @@ class PretrainedWeights:
         self.folder = Path(folder)
         self._unused = tuple(unused)
         self._stored = dict(_stored_in(self.folder))
+        #: Bytes of weights read so far.
+        self.bytes_read = 0
 
     @property
     def largest(self) -> int:
@@ -103,6 +105,7 @@ class PretrainedWeights:
         part.to(device)
 
     def _fill(self, value: torch.Tensor, source: StoredTensor, device: torch.device) -> None:
+        self.bytes_read += source.nbytes
         if not value.is_meta:
             value.data.copy_(source.read())
             return
