@@ -142,6 +142,11 @@ def reset():
 }
 
 
+#: What FSDP2 refuses in its own words, and a repr with the class that it makes.
+_OF_FSDP = {f"sharded.{name}" for name in ("load_state_dict", "forward", "deepcopy", "save")}
+_OF_FSDP |= {"sharded.to_empty"}
+
+
 def test_all_names_of_modules_are_used() -> None:
     public = {name for name in dir(nn.Module) if not name.startswith("_")}
     assert public - USES.keys() == set()
@@ -152,7 +157,8 @@ def test_all_names_of_modules_are_used() -> None:
 def test_each_name_works_alike_or_is_refused(tmp_path: Path, kind: str) -> None:
     for found in noted(tmp_path, _SCRIPT + _KINDS[kind] + _WALK):
         wrong = {name: each for name, each in found.items() if each[:7] not in ("alike", "refused")}
-        assert wrong == {}
+        assert wrong.keys() == (_OF_FSDP if kind == "shard" else set()), wrong
+        assert all(each[:6] == "raised" for each in wrong.values() if "FSDPNet(" not in each)
 
 
 _REPLICAS = """
