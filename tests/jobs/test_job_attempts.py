@@ -5,9 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from launcher import CapacityError, Estimator, InstanceGroup, LocalSession, MemorySession, Retry
+from launcher import (
+    CapacityError,
+    Estimator,
+    InstanceGroup,
+    Job,
+    LocalSession,
+    MemoryRun,
+    MemorySession,
+    Retry,
+)
 from launcher.client.planning import attempt_names, run_attempts, type_combinations
 from launcher.client.spec import JobSpec
+from launcher.client.submit import draft_job
 from launcher.shared import end_cause
 
 REASON = (
@@ -220,6 +230,82 @@ def test_after_the_last_choice_it_is_waited_as_the_job_says(tmp_path):
     assert [kind for _name, kind in tried] == [G5, G6, G4] * 3
     assert [name[-3:] for name, _kind in tried] == ["rrr", *(f"r-{n}" for n in range(2, 10))]
     assert told[5] == f"trying again, attempt 2 of 3, in 7s: job {'r' * 61}-4"
+
+
+class Client:
+    """A client of a job of three attempts, which ends with exit code 75 but for the third time."""
+
+    def __init__(self, tmp_path, session, follow=Job.wait, sleep=lambda seconds: None):
+        group = InstanceGroup("train", G5, 1)
+        retry = Retry(attempts=3, on=[{"exit": [75]}], backoff=600)
+        kept = "memory://bucket/kept"
+        self.trainer = script_job(tmp_path, session, group, retry=retry, checkpoint_s3_uri=kept)
+        self.session, self.follow, self.sleep = session, follow, sleep
+        self.told, self.made = [], []
+
+    def run(self):
+        first = draft_job(self.trainer.spec, self.session, "rings").spec
+        return run_attempts(
+            first, "rings", self.session, self.create, self.follow,
+            notify=self.told.append, sleep=self.sleep,
+        )  # fmt: skip
+
+    def create(self, attempt):
+        self.made.append(attempt.name)
+        return draft_job(attempt.spec, self.session, attempt.name).send()
+
+
+def ending(request):
+    name = request["TrainingJobName"]
+    return MemoryRun(failure=None if name == "rings-3" else "AlgorithmError: , exit code: 75")
+
+
+class Recording(MemorySession):
+    """A session whose jobs have records."""
+
+    def __init__(self, tmp_path):
+        super().__init__(ending)
+        self.folder = tmp_path / "records"
+
+    def record_file(self, job_name):
+        return self.folder / f"{job_name}.json"
+
+    def session_as_of(self, job_name):
+        return self
+
+
+def test_a_client_goes_on_with_the_attempt_that_another_one_has_made(tmp_path):
+    session = Recording(tmp_path)
+    other = Client(tmp_path, session)
+    paused = []
+
+    def follow(job):
+        job.wait()
+        if job.name == "rings" and not other.made:
+            assert other.run().name == "rings-3"
+
+    client = Client(tmp_path, session, follow, paused.append)
+    assert client.run().name == "rings-3"
+    assert list(session.requests) == ["rings", "rings-2", "rings-3"]
+    assert (client.made, other.made) == (["rings"], ["rings-2", "rings-3"])
+    assert paused == [0, 0]
+
+
+def test_ctrl_c_in_a_pause_says_how_to_go_on_and_the_rest_of_the_pause_is_waited(tmp_path):
+    session, paused = Recording(tmp_path), []
+
+    def interrupt(seconds):
+        raise KeyboardInterrupt
+
+    client = Client(tmp_path, session, sleep=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        client.run()
+    assert client.told[-1] == "job rings-2 is not sent: run the same job as rings again to go on"
+    again = Client(tmp_path, session, sleep=paused.append)
+    assert again.run().name == "rings-3"
+    assert again.made == ["rings-2", "rings-3"]
+    assert 500 < paused[0] <= 600
+    assert paused[1] == 1200
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -97,11 +98,12 @@ def run_attempts(
             with with_resume_hint(job.name):
                 description = job.description(None if is_left() else notify)
             cause, reason = end_cause(description), str(description.get("FailureReason", ""))
+            ended = description.get("TrainingEndTime")
             if _is_retried_there(description, cause):
                 cause = None
             spent += _dollars(job, description, cause)
         except CapacityError as error:
-            cause, reason = OUT_OF_CAPACITY, error.headline
+            cause, reason, ended = OUT_OF_CAPACITY, error.headline, None
         following = next_place(place, cause, len(choices), policy)
         if following is None and cause == OUT_OF_CAPACITY:
             raise CapacityError(_no_capacity_message(names, reason), code="CapacityError")
@@ -109,13 +111,20 @@ def run_attempts(
             return job
         place = following
         notify(f"job {attempt.name} {_end_text(cause)}: {reason.partition(chr(10))[0].rstrip('.')}")
+        recorded = recorded_attempts(spec, name, session)  # another client may be further
         known = recorded[len(names) : len(names) + 1]
         names = (*names, *(known or (next(unused),)))
-        wait = 0 if known or not place.is_new else (policy or _ONCE).pause(place.attempt)
-        if policy and not known:
+        wait = (policy or _ONCE).pause(place.attempt) if place.is_new else 0
+        if known:
+            wait = 0 if is_used(names[-1], session) else _rest(wait, ended)
+        elif policy:
             _record_attempts(session, names)
         notify(_announcement(place, choices, policy, wait, names[-1]))
-        sleep(wait)
+        try:
+            sleep(wait)
+        except KeyboardInterrupt:
+            notify(f"job {names[-1]} is not sent: run the same job as {name} again to go on")
+            raise
 
 
 def _job_of(
@@ -161,6 +170,12 @@ def recorded_attempts(spec: JobSpec, name: str, session: PlatformSession) -> tup
     if record is None or record.job != job_file(spec):
         return ()
     return tuple(record.attempts) or (name,)
+
+
+def _rest(pause: int, ended: datetime | None) -> int:
+    """Return the seconds that are left of a pause after an attempt's end."""
+    passed = (datetime.now(timezone.utc) - ended).total_seconds() if ended else 0
+    return max(0, round(pause - max(0, passed)))
 
 
 def _record_of(name: str, session: PlatformSession) -> JobRecord | None:
