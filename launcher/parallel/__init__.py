@@ -24,7 +24,7 @@ from launcher.shared.doors import open_door
 if TYPE_CHECKING:
     from launcher.parallel import fingerprint, sharding
     from launcher.parallel.context import ParallelContext, shard_mesh
-    from launcher.parallel.cuts import Pins, boundaries, is_in
+    from launcher.parallel.cuts import Pins, boundaries, is_in, largest_uncut
     from launcher.parallel.cutting.graph import trace
     from launcher.parallel.cutting.shapes import Reshaping, cut_by_shape
     from launcher.parallel.cutting.start_orders import resolve_starts

@@ -260,3 +260,18 @@ def boundaries(model: nn.Module, arguments: Mapping[str, object]) -> list[str]:
         for name in called[1:]
         if counts[name] == 1 and sum(is_in(each, name) for each in counts) == 1
     ]
+
+
+def largest_uncut(model: nn.Module, arguments: Mapping[str, object]) -> tuple[str, float]:
+    """Return the largest module in which no stage can begin, and its share of all parameters.
+
+    arguments: as for `boundaries`. Raises ParallelError.
+    """
+    found = trace(model, arguments).graph.find_nodes(op="call_module")
+    sizes = {name: _size(model.get_submodule(name)) for name in map(str, (n.target for n in found))}
+    name = max(sizes, key=sizes.__getitem__, default="")
+    return name, sizes.get(name, 0) / max(_size(model), 1)
+
+
+def _size(module: nn.Module) -> int:
+    return sum(each.numel() for each in module.parameters())

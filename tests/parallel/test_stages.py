@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence  # noqa
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 from launcher.errors import ParallelError  # noqa: E402
-from launcher.parallel import Pins, Stage, boundaries, cut, trace  # noqa: E402
+from launcher.parallel import Pins, Stage, boundaries, cut, largest_uncut, trace  # noqa: E402
 
 IDS = {"ids": torch.zeros(1, 3, dtype=torch.long)}
 
@@ -543,6 +543,33 @@ def test_a_module_that_is_not_cut_reads_what_it_likes_of_a_batch() -> None:
     )
     given = {"ids": torch.tensor([[8, 1, 2], [3, 4, 4]]), "pixels": torch.randn(1, 3)}
     assert torch.equal(through(stages, given), model(**given))
+
+
+class Guarded(nn.Module):
+    """Cannot be cut inside: what its first layer computes decides about its second one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 6)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.layers[0](x)
+        return self.layers[1](x) if x.sum() > 0 else x
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "expected"),
+    [
+        (nn.Sequential(Guarded(), nn.Linear(6, 2)), torch.ones(2, 6), ("0", 84 / 98)),
+        (nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 2)), torch.ones(2, 6), ("0", 42 / 56)),
+        (nn.Identity(), torch.ones(2), ("", 0)),
+    ],
+    ids=["a large module", "layers", "nothing"],
+)
+def test_the_largest_module_that_is_not_cut_is_named_with_its_share(
+    model: nn.Module, given: torch.Tensor, expected: tuple[str, float]
+) -> None:
+    assert largest_uncut(model, {"input": given}) == expected
 
 
 class Gated(nn.Module):
