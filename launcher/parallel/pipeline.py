@@ -29,6 +29,7 @@ from launcher.parallel.norms import warn_about_small_batches
 from launcher.parallel.precision import Precision, autocasting, check_scaler
 from launcher.parallel.pretrained import PretrainedWeights
 from launcher.parallel.randomness import Randomness
+from launcher.parallel.recomputation import recompute
 from launcher.parallel.running.inputs import Inputs
 from launcher.parallel.running.sections import PipelineSchedule, Section, make_schedule
 from launcher.parallel.running.stage_shards import StageShards
@@ -97,6 +98,7 @@ class Pipeline(Unfollowed):
         with autocasting(precision or job.precision, torch.device("cpu"))():
             stages = _cut(model, starts, example, loss, has_source=weights is not None)
         _check_count(len(stages), starts, degrees)
+        recompute(model, sorted({name for each in stages for name in each.recomputed}))
         self._reshaping = Reshaping(model, starts)
         if world.device.type != "cpu":
             stages = self._as_on_device(stages, example)

@@ -52,8 +52,9 @@ class Stage:
     model's output tensors, in the order of torch's pytrees. drawing: the modules that draw random
     numbers, each with the number of its calls in earlier stages; "encoder." is a module whose own
     code does, and "" the model. changing: the modules of the whole model whose calls change their
-    state. evaluation: the stage for eval mode, if the model's own code does something else there;
-    all that it uses is in `module` as well.
+    state. recomputed: those that the model calls by torch's checkpoint. evaluation: the stage for
+    eval mode, if the model's own code does something else there; all that it uses is in `module` as
+    well.
     """
 
     module: fx.GraphModule
@@ -61,6 +62,7 @@ class Stage:
     outputs: tuple[Value, ...]
     drawing: Mapping[str, int]
     changing: frozenset[str] = frozenset()
+    recomputed: frozenset[str] = frozenset()
     evaluation: Stage | None = None
 
     def in_mode(self, training: bool) -> Stage:
@@ -243,6 +245,7 @@ class _Cutter:
         self._values = plan.trace.values
         self._drawing = plan.drawing
         self._changing = plan.trace.changing
+        self._recomputed = plan.trace.recomputed
 
     def stages(self, count: int) -> Iterator[Stage]:
         """Return all stages, the first one first."""
@@ -281,6 +284,7 @@ class _Cutter:
             outputs=self._returned(output) if is_last else self._values_of(wanted),
             drawing=self._drawing[stage],
             changing=self._changing,
+            recomputed=self._recomputed,
         )
         return built, inputs
 

@@ -285,3 +285,51 @@ def test_training_continues_after_an_evaluation_as_in_one_process(tmp_path: Path
         assert losses[2] != losses[3]
         for own, theirs in losses:
             assert own == pytest.approx(theirs, rel=1e-6)
+
+
+_RECOMPUTED = """
+from torch.utils.checkpoint import checkpoint
+from launcher.parallel.recomputation import recompute
+
+class Frugal(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = lambda: nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Dropout(0.3), nn.Linear(6, 6))
+        self.layers = nn.ModuleList([layer() for _ in range(4)])
+        self.head, self.is_frugal = nn.Linear(6, 2), True
+    def forward(self, x):
+        for layer in self.layers:
+            is_frugal = self.training and self.is_frugal
+            x = x + (checkpoint(layer, x, use_reentrant=False) if is_frugal else layer(x))
+        return self.head(x)
+
+world = parallel.init(pipeline=2, microbatches=2)
+torch.manual_seed(0)
+model = Frugal().double()
+alone = copy.deepcopy(model)
+alone.is_frugal = False
+recompute(alone, ["layers"])  # the same draws, as each layer is one module
+given = [{"x": torch.randn(4, 6, dtype=torch.float64)} for _ in range(6)]
+targets = [torch.ones(4).double() for _ in given]
+lessons = Course(given=given, targets=targets, loss=loss, microbatches=2, clip=0.05)
+in_one_process(lessons, alone, torch.optim.AdamW(alone.parameters(), lr=0.01))
+pipeline = Pipeline(model, world, starts=["layers.2"], example=given[0], loss=loss)
+optimizer = torch.optim.AdamW(pipeline.parameters(), lr=0.01)
+calls = []
+for name, each in pipeline.module.named_modules():
+    if type(each) is nn.Tanh:
+        each.register_forward_hook(lambda *_, name=name: calls.append(name))
+for step in lessons.steps:
+    optimizer.zero_grad()
+    batch, target = lessons.batch(step, 0)
+    pipeline.step(*batch.values(), target=target)
+    pipeline.clip(lessons.clip)
+    optimizer.step()
+note([furthest(pipeline.module.named_parameters(), state_of(alone)), len(calls)])
+"""
+
+
+def test_what_a_model_calls_by_a_checkpoint_is_recomputed_in_its_stage(tmp_path: Path) -> None:
+    for worst, calls in noted(tmp_path, _PREAMBLE + _RECOMPUTED):
+        assert worst <= 1e-10
+        assert calls == 2 * 2 * 3 * 2  # layers of a stage, microbatches, steps, passes

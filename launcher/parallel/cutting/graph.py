@@ -54,6 +54,7 @@ class Trace:
     modules whose calls change their state. reasons: why modules that are single calls could not be
     traced. evaluation: the trace in eval mode, if the model's own code makes other calls there.
     checked: modules whose code may use values of a batch, which must be those of the example.
+    recomputed: modules that a checkpoint of torch calls, in either mode.
     """
 
     graph: fx.Graph
@@ -63,6 +64,7 @@ class Trace:
     reasons: Mapping[str, str]
     evaluation: Trace | None = None
     checked: frozenset[str] = frozenset()
+    recomputed: frozenset[str] = frozenset()
 
 
 def trace(model: nn.Module, arguments: Mapping[str, object]) -> Trace:
@@ -253,6 +255,7 @@ def _finished(
         drawing=frozenset(found.drawing),
         changing=frozenset(found.changing),
         reasons=reasons,
+        recomputed=frozenset(found.recomputed),
         evaluation=None if evaluation is None else _finished(evaluation, reasons),
     )
 

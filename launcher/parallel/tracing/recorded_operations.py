@@ -48,6 +48,12 @@ class Modes:
             hooks=torch._C._autograd._top_saved_tensors_default_hooks(True),
         )
 
+    def recomputes(self, outside: Modes) -> bool:
+        """Return whether all that differs is that a checkpoint keeps no activations."""
+        pack = self.hooks[0] if isinstance(self.hooks, tuple) else None
+        is_checkpoint = getattr(pack, "__module__", "") == "torch.utils.checkpoint"
+        return is_checkpoint and dataclasses.replace(self, hooks=outside.hooks) == outside
+
     @contextlib.contextmanager
     def within(self) -> Iterator[None]:
         """Set the state within the context."""

@@ -96,7 +96,8 @@ class Recording:
 
     drawing: modules that draw random numbers as a whole, and the names (`code_of`) of code between
     modules that does. changing: modules whose calls change their state, or that of their hooks.
-    reasons: for modules that are whole because they cannot be recorded, why.
+    reasons: for modules that are whole because they cannot be recorded, why. recomputed: modules
+    that a checkpoint of torch calls.
     """
 
     graph: fx.Graph = field(default_factory=fx.Graph)
@@ -104,6 +105,7 @@ class Recording:
     drawing: set[str] = field(default_factory=set)
     changing: set[str] = field(default_factory=set)
     reasons: dict[str, str] = field(default_factory=dict)
+    recomputed: set[str] = field(default_factory=set)
 
 
 class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
@@ -363,11 +365,16 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc] # torch types it as Any
         except Unknown as unknown:
             self._fail(f"passes {unknown} to {path}")
             return None
-        if Modes.now() != self._outside:
-            self._fail(f"calls {path} under torch.no_grad, torch.autocast or a checkpoint")
+        # Stages call what the model's own code does; another module's checkpoint would draw again.
+        is_recomputed = len(self._frames) == 1 and Modes.now().recomputes(self._outside)
+        if is_recomputed:
+            self.recording.recomputed.add(path)
+        elif Modes.now() != self._outside:
+            self._fail(f"calls {path} under torch.no_grad, torch.autocast or saved_tensors_hooks")
             return None
         self._look_for_draws()
-        frame = self._frame(module, path, taken, is_whole=self._is_whole(module, path))
+        is_whole = is_recomputed or self._is_whole(module, path)
+        frame = self._frame(module, path, taken, is_whole=is_whole)
         self._frames.append(frame)
         return frame
 
