@@ -170,17 +170,27 @@ class Sleepy(nn.Module):
         return x
 
 
+@pytest.fixture
+def _slept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that nothing but sleeping brings forward."""
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+
+
+@pytest.mark.usefixtures("_slept")
 def test_seconds_are_those_of_each_module() -> None:
     planted = [(0.002, 0.001), (0.02, 0.001), (0.001, 0.03), (0.004, 0.004)]
     model = nn.Sequential(*(Sleepy(*each) for each in planted))
     found = profile(model, Sample(arguments={"input": torch.ones(2, 2)}), device=CPU)
     assert [each.name for each in found.modules] == ["0", "1", "2", "3"]
-    slowest = max(found.modules, key=lambda each: each.forward)
-    assert slowest.name == "1"
-    assert max(found.modules, key=lambda each: each.backward).name == "2"
-    for each, (forward, backward) in zip(found.modules, planted, strict=True):
-        assert each.forward >= forward  # a sleep is never shorter
-        assert each.backward >= backward
+    for each, seconds in zip(found.modules, planted, strict=True):
+        assert (each.forward, each.backward) == pytest.approx(seconds)
 
 
 class Scratch(torch.autograd.Function):
@@ -247,6 +257,7 @@ def test_the_optimizers_step_is_timed_on_copies(make: Any, monkeypatch: pytest.M
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("_slept")
 @pytest.mark.parametrize("giant", [0, 3, 6, 7])
 @pytest.mark.parametrize("is_forward", [True, False], ids=["forward", "backward"])
 def test_a_module_that_takes_long_gets_a_stage_of_its_own(giant: int, is_forward: bool) -> None:
@@ -335,7 +346,9 @@ def test_a_model_that_is_converted_is_estimated(dtype: torch.dtype) -> None:
     assert model.head.weight is model.tokens.weight
     found = profile(model, shapes, device=CPU, kind=ProfileKind.ESTIMATED)
     real = profile(make(), sample, device=CPU)
-    for name in ("parameters", "kept", "passing", "crossing"):
+    # Some CPUs' kernels for bfloat16 take memory of their own, which is measured and not estimated.
+    passing = ("passing",) if dtype is torch.float64 else ()
+    for name in ("parameters", "kept", "crossing", *passing):
         told = [[getattr(each, name) for each in one.modules] for one in (found, real)]
         assert told[0] == told[1], name
 
