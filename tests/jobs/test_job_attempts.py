@@ -274,16 +274,28 @@ class Recording(MemorySession):
         return self
 
 
-def test_a_client_goes_on_with_the_attempt_that_another_one_has_made(tmp_path):
-    session = Recording(tmp_path)
-    other = Client(tmp_path, session)
-    paused = []
+@pytest.mark.parametrize("when", ["while it follows", "while it looks for a name"])
+def test_a_client_goes_on_with_the_attempt_that_another_one_has_made(tmp_path, when):
+    paused, runs = [], []
+
+    def run_other():
+        if not runs:
+            runs.append(other)
+            assert other.run().name == "rings-3"
+
+    class Busy(Recording):
+        def describe_training_job(self, *, TrainingJobName):  # noqa: N803 (AWS)
+            if TrainingJobName == "rings-2" and when == "while it looks for a name":
+                run_other()
+            return super().describe_training_job(TrainingJobName=TrainingJobName)
 
     def follow(job):
         job.wait()
-        if job.name == "rings" and not other.made:
-            assert other.run().name == "rings-3"
+        if when == "while it follows":
+            run_other()
 
+    session = Busy(tmp_path)
+    other = Client(tmp_path, session)
     client = Client(tmp_path, session, follow, paused.append)
     assert client.run().name == "rings-3"
     assert list(session.requests) == ["rings", "rings-2", "rings-3"]

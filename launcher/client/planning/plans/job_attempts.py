@@ -111,9 +111,10 @@ def run_attempts(
             return job
         place = following
         notify(f"job {attempt.name} {_end_text(cause)}: {reason.partition(chr(10))[0].rstrip('.')}")
-        recorded = recorded_attempts(spec, name, session)  # another client may be further
-        known = recorded[len(names) : len(names) + 1]
-        names = (*names, *(known or (next(unused),)))
+        free = next(unused)
+        recorded = recorded_attempts(spec, name, session)  # another client may be further: read
+        known = recorded[len(names) : len(names) + 1]  # last, as it wrote before it took a name
+        names = (*names, *(known or (free,)))
         wait = (policy or _ONCE).pause(place.attempt) if place.is_new else 0
         if known:
             wait = 0 if is_used(names[-1], session) else _rest(wait, ended)
