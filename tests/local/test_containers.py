@@ -230,9 +230,10 @@ print(json.dumps({
     "outside": any(to == "00000000" for _, to, *_ in routes),
 }))
 """
-#: Before the real engine's program: it makes no network, as without netavark; or none for a
-#: container, as without slirp4netns.
+#: Before the real engine's program: it makes no network, as without netavark; one without names, as
+#: without aardvark-dns; or none for a container, as without slirp4netns.
 REFUSALS = {
+    "no names": '"network inspect"*) echo false; exit ;;',
     "no network": '"network create"*) echo "Error: could not find netavark" >&2; exit 125 ;;',
     "none for a container": """run*"--network none"*|run*"--network container:"*) ;;
   run*) echo "Error: could not find slirp4netns, the network namespace cannot be" >&2; exit 126 ;;

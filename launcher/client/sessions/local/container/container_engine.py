@@ -196,6 +196,11 @@ class ContainerEngine:
         """
         inside = ["--internal"] if is_internal else []
         self._must("network", "create", *inside, "--label", label_of(job), name)
+        has_names = self.call("network", "inspect", "--format", "{{.DNSEnabled}}", name)
+        if has_names.stdout.strip() == "false":  # Podman's alone: Docker's networks have names
+            raise PlatformError(
+                "a network without names, as it could not find aardvark-dns or the plugin dnsname"
+            )
 
     def hold_network(self, name: str, job: Path, image: str) -> None:
         """Start a container with a loopback alone, which others share; raise PlatformError."""
