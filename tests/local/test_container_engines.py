@@ -18,7 +18,7 @@ RECORDED = Path(__file__).parent / "recorded"
 GPU_IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.6.0-gpu-py312-cu126"
 VERBS = {
     *("exec", "image inspect", "info", "inspect", "kill", "login", "network create"),
-    *("network ls", "network rm", "ps", "pull", "rm", "run", "version"),
+    *("network inspect", "network ls", "network rm", "ps", "pull", "rm", "run", "version"),
 }
 
 
