@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -172,11 +173,14 @@ class Sleepy(nn.Module):
 
 @pytest.fixture
 def _slept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that nothing but sleeping brings forward."""
-    now = 0.0
+    """A clock that nothing but this thread's sleeping brings forward."""
+    now, own, real = 0.0, threading.get_ident(), time.sleep
 
     def sleep(seconds: float) -> None:
         nonlocal now
+        if threading.get_ident() != own:  # a thread that another test has left
+            real(seconds)
+            return
         now += seconds
 
     monkeypatch.setattr(time, "sleep", sleep)
